@@ -1,0 +1,1 @@
+"""Label-attention text classification for the Hugging Face ecosystem."""
