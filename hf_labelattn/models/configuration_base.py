@@ -1,0 +1,50 @@
+"""The configuration fields that all classifiers of this library share."""
+
+from typing import ClassVar
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+
+
+@strict
+class LabelClassifierConfig(PreTrainedConfig):
+    r"""Base of the classifier configurations; not used on its own.
+
+    Args:
+        vocab_size: Number of words or word pieces the model reads.
+        pad_token_id: Id of the padding token.
+        chunk_size: Tokens per chunk. Models that read chunk by chunk see at most this many tokens at once.
+        bptt_chunks: Chunks per window. Activations of one window are held at a time, so memory does not grow with
+            the length of the document; the gradient of the encoder's carried state stops at window borders.
+        threshold: Probability from which a label is predicted; chosen on the development split.
+        label_thresholds: One threshold per label instead of the global one.
+        label_descriptions: Label name to description, for display and for models that read descriptions.
+        training_data: Counts and terms of the training data (never text), for the model card.
+        max_kernel_memory_mb: Budget from which label and token chunk sizes are derived.
+    """
+
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["decoder_state", "label_attentions", "hidden_states"]
+    reads_chunks: ClassVar[bool] = False
+
+    vocab_size: int = 30522
+    pad_token_id: int | None = 0
+    chunk_size: int = 512
+    bptt_chunks: int = 8
+    threshold: float = 0.5
+    label_thresholds: list[float] | None = None
+    label_descriptions: dict[str, str] | None = None
+    training_data: dict | None = None
+    max_kernel_memory_mb: int = 256
+
+    def __post_init__(self, **kwargs):
+        if self.problem_type is None:
+            self.problem_type = "multi_label_classification"
+        for name in ("vocab_size", "chunk_size", "bptt_chunks", "max_kernel_memory_mb"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` is {getattr(self, name)}, but must be at least 1.")
+        super().__post_init__(**kwargs)
+
+    @property
+    def window_tokens(self) -> int:
+        """Tokens whose activations are held at once."""
+        return self.chunk_size * self.bptt_chunks
