@@ -102,7 +102,7 @@ def _load_dataset(source: Any, config_name: str | None, num_documents: int, seed
         saved = any(Path(source, name).exists() for name in ("dataset_dict.json", "state.json"))
         loaded = load_from_disk(str(source)) if saved else load_dataset(str(source), config_name)
     except Exception as error:  # whatever the network, the Hub or a builder raises ends in the same advice
-        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
         hint = "Check the name, the network, and whether a configuration (`dataset_config_name`) must be chosen."
         raise NotesError(f"dataset `{source}` cannot be loaded: {reason}. {hint}") from error
     return _load_dataset(loaded, None, 0, 0)
@@ -179,18 +179,7 @@ def _to_dataset(table: pa.Table) -> Dataset:
 
 def describe_notes(notes: DatasetDict) -> str:
     """A table of counts per split: documents, distinct labels, labels per document, whitespace tokens."""
-    header = (
-        "split",
-        "documents",
-        "groups",
-        "labels",
-        "labels/doc",
-        "no label",
-        "mean tokens",
-        "median",
-        "p95",
-        "max",
-    )
+    header = "split documents groups labels labels/doc unlabelled tokens/doc median p95 max".split()
     rows, every = [header], []
     for name, split in notes.items():
         counted = _count(split)

@@ -85,7 +85,7 @@ def _read_stream(name: str, path: Path, columns: NoteColumns, separator: str) ->
     delimited = file_extension(path) in (".csv", ".tsv")
     lines, ids, groups, labels, evidence, texts, chunks = [], [], [], [], [], [], []
     unsplit = 0
-    rows = tqdm(read_rows(path), desc=f"reading {path.name}", unit=" notes", delay=2, leave=False)
+    rows = tqdm(read_rows(path), desc=f"reading {path.name}", unit=" notes", delay=2, leave=False, disable=None)
     for line, row in rows:
         where = f"{path}, line {line}"
         _check_columns(row, columns, where)
