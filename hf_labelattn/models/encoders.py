@@ -202,6 +202,8 @@ class HashedNgramBag(nn.Module):
     longer n-grams. Cost per document does not depend on the size of the table.
     """
 
+    sparse_gradients = True
+
     def __init__(self, vocab_size: int, buckets: int, embedding_size: int, max_ngram: int):
         super().__init__()
         self.table = nn.Parameter(torch.empty(vocab_size + buckets, embedding_size))

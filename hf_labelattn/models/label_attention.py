@@ -203,11 +203,14 @@ class CrossAttention(nn.Module):
         self.keys = nn.Linear(feature_size, feature_size, bias=False)
         self.values = nn.Linear(feature_size, feature_size)
         self.norm = nn.LayerNorm(feature_size)
-        self.output = nn.Linear(feature_size, 1)
+        self.output = nn.Linear(feature_size, 1, bias=False)
+        # One bias per label instead of the published single one: labels differ in frequency by orders of magnitude.
+        self.bias = nn.Parameter(torch.empty(num_labels))
 
     def reset_weights(self) -> None:
-        """Small random label queries."""
+        """Small random label queries, zero bias."""
         init.normal_(self.queries, std=self.queries.shape[1] ** -0.5)
+        init.zeros_(self.bias)
 
     def start(self, hidden: Tensor, lengths: Tensor) -> State:
         zeros = torch.zeros(hidden.shape[0], len(self.queries), dtype=torch.float32, device=hidden.device)
@@ -223,7 +226,7 @@ class CrossAttention(nn.Module):
         """Label scores `[B, L]` of what has been read."""
         vectors = state[2] / state[1].masked_fill(state[1] == 0, 1.0)[..., None].to(state[2].dtype)
         scores = self.output(self.norm(vectors))[..., 0]
-        return torch.where(state[1] > 0, scores.float(), self.output.bias.float())
+        return torch.where(state[1] > 0, scores.float(), 0.0) + self.bias
 
     def attention_scores(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """Scores `[B, L, T]` before the softmax over tokens."""

@@ -134,6 +134,23 @@ class LabelAttentionForMultiLabel(LabelClassifierPreTrainedModel):
         else:
             self.embeddings = value
 
+    @property
+    def label_bias(self) -> nn.Parameter:
+        """The bias `[L]` of the label scores."""
+        attention = self.attention.labels if self.config.attention == "joint_laat" else self.attention
+        return attention.bias if attention.has_attention else attention.classifier.bias
+
+    @torch.no_grad()
+    def set_word_vectors(self, vectors: Tensor) -> None:
+        """Start the word embeddings (or the word rows of a hashed table) from `[V, E]` vectors."""
+        table = self.encoder.table if self.config.encoder == "ngram_hash" else self.embeddings.weight
+        if vectors.shape[1] != table.shape[1]:
+            raise ValueError(
+                f"The vectors have {vectors.shape[1]} dimensions, but the model embeds words in {table.shape[1]}. Set "
+                f"`embedding_size={vectors.shape[1]}`."
+            )
+        table[: len(vectors)] = vectors.to(table)
+
     @torch.no_grad()
     def set_label_descriptions(self, token_ids: list[list[int]]) -> None:
         """Give each label's description as token ids, for DR-CAML's regulariser."""
@@ -224,12 +241,15 @@ class LabelAttentionForMultiLabel(LabelClassifierPreTrainedModel):
 
     def _read_chunks(self, ids: Tensor, mask: Tensor, state: DecoderState) -> tuple:
         flat, real = ids.flatten(0, 1), mask.flatten(0, 1)
-        keep = real.any(1)
-        # Chunks of padding only would give NaN inside some encoders, and cost as much as real ones.
-        hidden = self.encoder(input_ids=flat[keep], attention_mask=real[keep].long()).last_hidden_state
-        full = hidden.new_zeros(*flat.shape, hidden.shape[-1]).index_put((keep.nonzero()[:, 0],), hidden)
-        full = self.dropout(full.view(ids.shape[0], -1, hidden.shape[-1]))
-        return self._fold(state, (), full, mask.flatten(1), 0, mask.flatten(1).sum(1))
+        keep = real.any(1).nonzero()[:, 0]
+        hidden = torch.zeros(
+            *flat.shape, self.config.backbone_config.hidden_size, dtype=self.dtype, device=ids.device
+        )
+        if len(keep):  # chunks of padding only would give NaN inside some encoders, and cost as much as real ones
+            read = self.encoder(input_ids=flat[keep], attention_mask=real[keep].long()).last_hidden_state
+            hidden = hidden.to(read.dtype).index_put((keep,), read)
+        hidden = self.dropout(hidden.view(ids.shape[0], -1, hidden.shape[-1]))
+        return self._fold(state, (), hidden, mask.flatten(1), 0, mask.flatten(1).sum(1))
 
     def _read_ngrams(self, ids: Tensor, mask: Tensor, state: DecoderState) -> tuple:
         tail, tail_mask = state.encoder or (ids[:, :0], mask[:, :0])

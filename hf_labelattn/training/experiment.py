@@ -1,0 +1,212 @@
+"""The road every `run_*` script takes: files to documents, documents to a trained model, a model to results."""
+
+import hashlib
+import logging
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.trainer_utils import get_last_checkpoint
+
+from ..data.documents import DocumentDataset
+from ..data.labels import LabelSet, read_label_file
+from ..data.notes import NoteColumns, load_notes
+from ..data.tokenization import RaggedIds, encode_documents, load_tokenizer, train_word_tokenizer
+from .arguments import LabelAttnTrainingArguments
+from .results import environment, metrics_table, peak_memory_mb, write_json, write_scores
+from .trainer import LabelAttnTrainer
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class DataArguments:
+    """Where the documents come from. Either files or `--dataset_name`."""
+
+    train_file: str | None = field(default=None, metadata={"help": "JSONL, CSV, TSV or Parquet, plain or .gz."})
+    validation_file: str | None = field(
+        default=None, metadata={"help": "Development documents (default: cut from training by hash of the group)."}
+    )
+    test_file: str | None = field(default=None, metadata={"help": "Test documents."})
+    label_file: str | None = field(default=None, metadata={"help": "Rows {label, description}."})
+    description_column: str = field(default="description", metadata={"help": "Column of the label file to read."})
+    dataset_name: str | None = field(
+        default=None, metadata={"help": "A dataset on the Hub or on disk, or `synthetic_notes` (embedded)."}
+    )
+    num_documents: int = field(default=4000, metadata={"help": "Size of `synthetic_notes`."})
+    data_seed_synthetic: int = field(default=0, metadata={"help": "Seed of `synthetic_notes`."})
+    text_column: str = field(default="text", metadata={"help": "Column with the text."})
+    labels_column: str = field(default="labels", metadata={"help": "Column with the labels."})
+    id_column: str = field(default="id", metadata={"help": "Column with the document's name."})
+    group_column: str = field(default="group", metadata={"help": "Column with the group (patient)."})
+    label_separator: str = field(default=";", metadata={"help": "Separates labels in a CSV cell."})
+    train_fraction: float = field(default=1.0, metadata={"help": "Share of training documents to use, by hash."})
+    tokenizer_name: str | None = field(
+        default=None, metadata={"help": "Tokenizer to use (default: a word-level one trained on the training text)."}
+    )
+    min_document_frequency: int = field(
+        default=3, metadata={"help": "Groups a word must occur in to enter the vocabulary."}
+    )
+    max_vocab: int | None = field(default=None, metadata={"help": "Largest vocabulary."})
+    save_scores: bool = field(default=True, metadata={"help": "Write scores_test.npz."})
+    overwrite: bool = field(default=False, metadata={"help": "Start anew where a finished run is found."})
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """Documents ready for the Trainer."""
+
+    labels: LabelSet
+    tokenizer: PreTrainedTokenizerBase
+    splits: dict[str, DocumentDataset]
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Training documents per label."""
+        return np.asarray(self.labels.counts)
+
+    def config_fields(self, single_label: bool = False) -> dict:
+        """What a model's config takes from the data."""
+        described = {n: d for n, d in zip(self.labels.names, self.labels.descriptions, strict=True) if d}
+        return {
+            "vocab_size": len(self.tokenizer),
+            "pad_token_id": self.tokenizer.pad_token_id,
+            "id2label": dict(enumerate(self.labels.names)),
+            "label2id": {name: i for i, name in enumerate(self.labels.names)},
+            "label_descriptions": described or None,
+            "problem_type": "single_label_classification" if single_label else "multi_label_classification",
+            "training_data": {f"{name}_documents": len(split) for name, split in self.splits.items()},
+        }
+
+
+def prepare_data(args: DataArguments, tokenizer: PreTrainedTokenizerBase | None = None) -> PreparedData:
+    """Load the documents, fix the label set and vocabulary on the training split, tokenise."""
+    columns = NoteColumns(args.id_column, args.group_column, args.text_column, args.labels_column)
+    notes = load_notes(
+        args.train_file,
+        args.validation_file,
+        args.test_file,
+        args.dataset_name,
+        columns=columns,
+        label_separator=args.label_separator,
+        num_documents=args.num_documents,
+        seed=args.data_seed_synthetic,
+    )
+    train = notes["train"] = take_fraction(notes["train"], args.train_fraction)
+    labels = LabelSet.from_notes(train, read_descriptions(args))
+    if tokenizer is None and args.tokenizer_name is None:
+        tokenizer = train_word_tokenizer(
+            train["text"],
+            train["group"],
+            min_document_frequency=args.min_document_frequency,
+            max_vocab=args.max_vocab,
+        )
+    tokenizer = tokenizer or load_tokenizer(args.tokenizer_name)
+    splits = {name: encode_split(split, labels, tokenizer) for name, split in notes.items()}
+    return PreparedData(labels, tokenizer, splits)
+
+
+def read_descriptions(args: DataArguments) -> dict[str, str] | None:
+    """Label descriptions: from the label file, or the embedded corpus's own."""
+    if args.label_file is not None:
+        return read_label_file(args.label_file, description_column=args.description_column)
+    if args.dataset_name == "synthetic_notes":
+        from ..data.synthetic import synthetic_label_descriptions
+
+        return synthetic_label_descriptions()
+    return None
+
+
+def take_fraction(train, fraction: float):
+    """The documents whose hash falls into the first `fraction`: larger fractions contain smaller ones."""
+    if fraction >= 1:
+        return train
+    position = [int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) / 2**32 for name in train["id"]]
+    count = max(1, round(fraction * len(position)))
+    return train.select(sorted(np.argsort(position, kind="stable")[:count]))
+
+
+def encode_split(split, labels: LabelSet, tokenizer: PreTrainedTokenizerBase) -> DocumentDataset:
+    """Tokenise a split; labels the model does not know keep an id behind the known ones."""
+    extended = labels.with_unseen(split)
+    return DocumentDataset(
+        tokens=encode_documents(tokenizer, split["text"]),
+        labels=RaggedIds.from_lists([extended.encode(row) for row in split["labels"]]),
+        num_labels=labels.num_labels,
+        label_names=extended.names,
+        ids=tuple(split["id"]),
+        groups=tuple(split["group"]),
+    )
+
+
+def make_trainer(
+    model: PreTrainedModel, data: PreparedData, args: LabelAttnTrainingArguments, **kwargs
+) -> LabelAttnTrainer:
+    """A Trainer for prepared data."""
+    return LabelAttnTrainer(
+        model=model,
+        args=args,
+        train_dataset=data.splits["train"],
+        eval_dataset=data.splits["validation"],
+        processing_class=data.tokenizer,
+        label_counts=data.counts,
+        **kwargs,
+    )
+
+
+def is_finished(output_dir: str, overwrite: bool) -> bool:
+    """Whether the folder holds a finished run that should be left alone; says what to type."""
+    done = (Path(output_dir) / "results.json").exists() and not overwrite
+    if done:
+        logger.warning("%s holds a finished run; pass `--overwrite True` to train it again", output_dir)
+    return done
+
+
+def train_and_report(trainer: LabelAttnTrainer, data: PreparedData, data_args: DataArguments, train: bool = True) -> dict:
+    """Train (continuing an interrupted run), evaluate on dev and test, and leave everything in the output folder."""
+    folder, started = Path(trainer.args.output_dir), time.perf_counter()
+    if train:
+        last = None if data_args.overwrite or not folder.is_dir() else get_last_checkpoint(str(folder))
+        if last is not None:
+            logger.warning("continuing the interrupted run at %s", Path(last).name)
+        trainer.train(resume_from_checkpoint=last)
+    trained = time.perf_counter() - started
+    metrics = {}
+    for name in ("validation", "test"):
+        if name in data.splits:
+            metrics[name] = evaluate_split(trainer, data.splits[name])
+    if trainer.is_world_process_zero():
+        trainer.save_model()
+        if "test" in metrics and data_args.save_scores:
+            write_scores(folder / "scores_test.npz", trainer.last_scores, data.splits["test"].label_names)
+        run = {"train_seconds": trained, "peak_memory_mb": peak_memory_mb(), "environment": environment()}
+        run |= {"train_documents": len(data.splits["train"]), "world_size": trainer.args.world_size}
+        write_json(folder / "run.json", run)
+        write_json(folder / "results.json", results(trainer, data, metrics))
+        print(metrics_table(metrics))
+    return metrics
+
+
+def evaluate_split(trainer: LabelAttnTrainer, split: DocumentDataset) -> dict[str, float]:
+    """Metrics of a split under their exact names; the threshold is tuned only on the development split."""
+    prefix = "split"
+    found = trainer.evaluate(split, metric_key_prefix=prefix)
+    timing = ("_runtime", "_per_second", "_preparation_time", "score_spread")
+    names = [name for name in found if name.startswith(prefix) and not name.endswith(timing)]
+    return {name.removeprefix(f"{prefix}_"): found[name] for name in names}
+
+
+def results(trainer: LabelAttnTrainer, data: PreparedData, metrics: dict) -> dict:
+    """The content of results.json: nothing that differs between two equal runs."""
+    return {
+        "model_type": trainer.model.config.model_type,
+        "num_parameters": trainer.model.num_parameters(),
+        "num_labels": data.labels.num_labels,
+        "documents": {name: len(split) for name, split in data.splits.items()},
+        "vocabulary": len(data.tokenizer),
+        "threshold": trainer.model.config.threshold,
+        "seed": trainer.args.seed,
+        "metrics": metrics,
+    }

@@ -1,0 +1,54 @@
+"""AdamW that also takes sparse gradients, at a cost that does not depend on the size of the table."""
+
+import torch
+from torch.optim import AdamW, Optimizer
+
+
+class SparseAwareAdamW(AdamW):
+    """AdamW for dense gradients; for sparse ones, Adam on the touched rows only (moments of other rows stand still).
+
+    A hashed n-gram table has half a million rows of which a batch touches a few thousand: stepping the whole table
+    would cost a hundred times the forward pass.
+    """
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        if closure is not None:
+            raise ValueError("SparseAwareAdamW does not take a closure.")
+        sparse = []
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None and parameter.grad.is_sparse:
+                    sparse.append((group, parameter, parameter.grad))
+                    parameter.grad = None
+        super().step()
+        for group, parameter, grad in sparse:
+            self._sparse_step(group, parameter, grad.coalesce())
+            parameter.grad = grad
+
+    # AdamW wraps `step` with profiling hooks at class creation; the sparse part needs none of them.
+    def _sparse_step(self, group: dict, parameter: torch.Tensor, grad: torch.Tensor) -> None:
+        rows, values = grad.indices()[0], grad.values()
+        state = self.state[parameter]
+        if not state:
+            state["step"] = torch.tensor(0.0)
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        state["step"] += 1
+        beta1, beta2 = group["betas"]
+        mean = torch.lerp(values, state["exp_avg"][rows], beta1)
+        square = torch.lerp(values * values, state["exp_avg_sq"][rows], beta2)
+        state["exp_avg"][rows], state["exp_avg_sq"][rows] = mean, square
+        step = state["step"].item()
+        scale = (square / (1 - beta2**step)).sqrt_().add_(group["eps"])
+        parameter.index_add_(0, rows, (mean / (1 - beta1**step)).div_(scale), alpha=-group["lr"])
+
+
+def has_sparse_gradients(model: torch.nn.Module) -> bool:
+    """Whether some parameter's gradient is sparse: hashed n-gram tables and `nn.Embedding(sparse=True)`."""
+    return any(getattr(module, "sparse_gradients", False) or getattr(module, "sparse", False) for module in model.modules())
+
+
+def optimizer_class(model: torch.nn.Module, default: type[Optimizer]) -> type[Optimizer]:
+    """The optimizer to use: the default, unless the model has sparse gradients."""
+    return SparseAwareAdamW if has_sparse_gradients(model) else default

@@ -1,0 +1,74 @@
+"""What a run leaves behind: results.json (the same for the same run, killed or not), run.json (time and machine)."""
+
+import json
+import os
+import platform
+import resource
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+
+from .._version import __version__
+from .scoring import SplitScores
+
+HEADLINE = (
+    "f1_micro",
+    "f1_macro",
+    "f1_macro_mullenbach",
+    "average_precision_macro",
+    "auc_macro",
+    "precision_at_1",
+    "precision_at_5",
+    "precision_at_15",
+    "accuracy",
+)
+
+
+def write_json(path: str | Path, value: dict) -> None:
+    """Write JSON so that a reader sees the old file or the new one, never half of it."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+        json.dump(value, file, indent=2, sort_keys=True, ensure_ascii=False)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(file.name, path)
+
+
+def write_scores(path: str | Path, split: SplitScores, label_names: tuple[str, ...]) -> None:
+    """Write `S` (float16 logits [documents, labels]), `ids` and `labels`; strings as unicode arrays, no pickle."""
+    path = Path(path)
+    temporary = path.with_suffix(".partial.npz")
+    ids = np.array(split.dataset.ids or [str(i) for i in range(len(split.dataset))], dtype=np.str_)
+    np.savez_compressed(temporary, S=split.scores, ids=ids, labels=np.array(label_names, dtype=np.str_))
+    os.replace(temporary, path)
+
+
+def metrics_table(metrics: dict[str, dict[str, float]]) -> str:
+    """The headline metrics of each split as an aligned table."""
+    splits = list(metrics)
+    names = [name for name in HEADLINE if any(name in metrics[split] for split in splits)]
+    lines = [f"{'metric':<28}" + "".join(f"{split:>12}" for split in splits)]
+    for name in names:
+        cells = "".join(f"{metrics[s][name]:>12.4f}" if name in metrics[s] else f"{'–':>12}" for s in splits)
+        lines.append(f"{name:<28}{cells}")
+    return "\n".join(lines)
+
+
+def environment() -> dict[str, str]:
+    """Versions that matter to a reader of the results."""
+    return {
+        "hf_labelattn": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+def peak_memory_mb() -> float:
+    """Highest resident memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

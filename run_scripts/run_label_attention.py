@@ -1,0 +1,83 @@
+"""Train a model of the zoo, or the TF-IDF linear yardstick, and report it.
+
+    python run_scripts/run_label_attention.py --preset caml \
+        --train_file train.jsonl --test_file test.jsonl --label_file labels.jsonl --output_dir runs/caml
+
+Two processes on CPU: accelerate launch --multi_gpu --num_processes 2 run_scripts/run_label_attention.py … --use_cpu True
+Every option can also stand in one JSON file, given as the only argument. The same command continues an interrupted run.
+"""
+
+from dataclasses import dataclass, field
+
+from hf_labelattn import (
+    DataArguments,
+    LabelAttentionConfig,
+    LabelAttentionForMultiLabel,
+    LabelAttnTrainingArguments,
+    PreparedData,
+    fit_linear,
+    is_finished,
+    load_embeddings,
+    load_tokenizer,
+    make_trainer,
+    parse_arguments,
+    prepare_data,
+    set_label_prior,
+    train_and_report,
+)
+
+
+@dataclass
+class ModelArguments:
+    """What to train."""
+
+    preset: str = field(
+        default="caml",
+        metadata={
+            "help": "linear, cnn, bigru, caml, dr_caml, laat, joint_laat, multirescnn, xmlcnn, fasttext, swem, plm_icd "
+            "or plm_ca."
+        },
+    )
+    backbone: str | None = field(default=None, metadata={"help": "Transformer for plm_icd and plm_ca."})
+    word_vectors: str | None = field(default=None, metadata={"help": "GloVe, word2vec or npy vectors to start from."})
+    single_label: bool = field(default=False, metadata={"help": "Each document has exactly one label."})
+    label_prior: bool = field(default=True, metadata={"help": "Start label biases at the training frequencies."})
+    overrides: dict | str | None = field(
+        default=None, metadata={"help": "JSON of config fields, such as '{\"hidden_size\": 200}'."}
+    )
+
+
+def build_model(args: ModelArguments, data: PreparedData, overrides: dict):
+    """The model a preset names, for these data."""
+    fields = {**data.config_fields(args.single_label), **overrides}
+    if args.backbone is not None:
+        return LabelAttentionForMultiLabel.from_backbone(args.backbone, args.preset, **fields)
+    if args.word_vectors is not None:
+        table = load_embeddings(args.word_vectors, data.tokenizer)
+        fields.setdefault("embedding_size", table.shape[1])
+    model = LabelAttentionForMultiLabel(LabelAttentionConfig.preset(args.preset, **fields))
+    if args.word_vectors is not None:
+        model.set_word_vectors(table)
+    if args.preset == "dr_caml":
+        model.set_label_descriptions(data.description_ids())
+    return model
+
+
+def main() -> None:
+    """Files → documents → model → Trainer → results."""
+    args, data_args, training_args = parse_arguments(ModelArguments, DataArguments, LabelAttnTrainingArguments)
+    if is_finished(training_args.output_dir, data_args.overwrite):
+        return
+    tokenizer = load_tokenizer(args.backbone) if args.backbone else None
+    data = prepare_data(data_args, tokenizer)
+    if args.preset == "linear":
+        model = fit_linear(data, args.overrides or {})
+    else:
+        model = build_model(args, data, args.overrides or {})
+        if args.label_prior:
+            set_label_prior(model, data)
+    train_and_report(make_trainer(model, data, training_args), data, data_args, train=args.preset != "linear")
+
+
+if __name__ == "__main__":
+    main()

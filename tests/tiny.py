@@ -1,0 +1,75 @@
+"""The one source of test data: tiny models, tiny documents, made on the spot."""
+
+from collections.abc import Callable
+
+import torch
+from transformers import BertConfig, PreTrainedModel
+
+from hf_labelattn.models.configuration_label_attention import PRESETS, LabelAttentionConfig
+from hf_labelattn.models.modeling_label_attention import LabelAttentionForMultiLabel
+
+VOCAB = 60
+CHUNK = 8
+SMALL = {
+    "vocab_size": VOCAB,
+    "embedding_size": 12,
+    "hidden_size": 8,
+    "attention_size": 6,
+    "num_buckets": 100,
+    "bottleneck_size": 16,
+    "dropout": 0.0,
+    "chunk_size": CHUNK,
+    "bptt_chunks": 50,
+}
+
+
+def bert_config(**overrides) -> BertConfig:
+    """A BERT of one layer."""
+    sizes = {"vocab_size": VOCAB, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    return BertConfig(**{**sizes, **dropout, "intermediate_size": 16, "max_position_embeddings": 16, **overrides})
+
+
+def zoo(preset: str) -> Callable[..., PreTrainedModel]:
+    """A maker of one preset of the zoo, in small."""
+
+    def make(num_labels: int = 5, **overrides) -> PreTrainedModel:
+        fields = {**SMALL, "num_labels": num_labels, **overrides}
+        if preset.startswith("plm"):
+            fields["backbone_config"] = bert_config().to_dict()
+        if preset == "joint_laat":
+            fields["label_parents"] = [i // 2 for i in range(num_labels)]
+        model = LabelAttentionForMultiLabel(LabelAttentionConfig.preset(preset, **fields))
+        if preset == "dr_caml":
+            model.set_label_descriptions([[2 + i % 50, 3 + i % 50] for i in range(num_labels)])
+        return model.eval()
+
+    return make
+
+
+CLASSIFIERS: dict[str, Callable[..., PreTrainedModel]] = {preset: zoo(preset) for preset in PRESETS}
+
+
+def documents(lengths=(21, 13, 5), seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Right-padded ids and mask `[B, chunks, T]`; the words are random."""
+    generator = torch.Generator().manual_seed(seed)
+    chunks = max(1, -(-max(lengths) // CHUNK))
+    mask = torch.zeros(len(lengths), chunks * CHUNK, dtype=torch.long)
+    for row, length in enumerate(lengths):
+        mask[row, :length] = 1
+    ids = torch.randint(2, VOCAB, mask.shape, generator=generator) * mask
+    return ids.view(len(lengths), chunks, CHUNK), mask.view(len(lengths), chunks, CHUNK)
+
+
+def targets(batch: int, num_labels: int = 5, seed: int = 1) -> torch.Tensor:
+    """A multi-hot truth in which every label occurs if there is room for it."""
+    generator = torch.Generator().manual_seed(seed)
+    truth = (torch.rand(batch, num_labels, generator=generator) < 0.4).float()
+    truth[torch.arange(num_labels) % batch, torch.arange(num_labels)] = 1.0
+    return truth
+
+
+# Models whose weights come from a fit instead of gradient steps.
+FITTED: set[str] = set()
+# Models that pool tokens before labels come in.
+WITHOUT_ATTENTION = {"cnn", "bigru", "xmlcnn", "fasttext", "swem"}
