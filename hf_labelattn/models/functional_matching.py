@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-# Larger blocks fall out of the processor's cache, smaller ones pay more calls.
-_BLOCK_BYTES = 2**23
+# Words repeat more within a larger block, but its similarities fall out of the processor's cache.
+_BLOCK_TOKENS = 1024
+_SUMS_BYTES = 2**22
 
 
 @lru_cache(maxsize=2**16)
@@ -158,23 +159,10 @@ def _blocks(lengths: list[int], width: int, capacity: int) -> list[list[_Piece]]
     return blocks
 
 
-class _Similarities:
-    """Word similarities for any stretch of text, from one product of the distinct words where memory allows."""
-
-    def __init__(self, label_vectors: Tensor, document_vectors: Tensor, max_bytes: int):
-        self.label_vectors = label_vectors
-        self.document_vectors = F.pad(document_vectors, (0, 0, 0, 1))  # last: the void word
-        cells = len(label_vectors) * len(self.document_vectors)
-        self.whole = None
-        if cells * label_vectors.element_size() <= max_bytes:
-            self.whole = label_vectors @ self.document_vectors.T  # [U, V + 1]
-
-    def of(self, columns: Tensor) -> Tensor:
-        """`[U, len(columns)]`, contiguous."""
-        if self.whole is not None:
-            return self.whole.index_select(1, columns)
-        words, columns = columns.unique(return_inverse=True)
-        return (self.label_vectors @ self.document_vectors[words].T).index_select(1, columns)
+def _similarity(label_vectors: Tensor, document_vectors: Tensor, columns: Tensor) -> Tensor:
+    """Similarities `[U, len(columns)]` of a stretch of text, by one product of its distinct words."""
+    words, columns = columns.unique(return_inverse=True)
+    return (label_vectors @ document_vectors[words].T).index_select(1, columns)
 
 
 def _window_sums(similarity: Tensor, rows: Tensor, places: Tensor, lengths: Tensor, width: int) -> Tensor:
@@ -206,29 +194,38 @@ def _shifted_sums(similarity: Tensor, rows: Tensor, places: Tensor, lengths: Ten
 
 def _label_slices(lengths: Tensor, size: int) -> list[tuple[slice, slice]]:
     """Label chunks with the terms they span."""
+    size = max(1, size)
     ends = F.pad(lengths.cumsum(0), (1, 0)).tolist()
     count = len(lengths)
     starts = range(0, count, size)
     return [(slice(i, min(i + size, count)), slice(ends[i], ends[min(i + size, count)])) for i in starts]
 
 
-def _best_windows(similarities: _Similarities, columns, document_lengths, words: LabelWords, max_bytes: int):
+def _best_windows(
+    label_vectors: Tensor,
+    document_vectors: Tensor,
+    columns: Tensor,
+    document_lengths: Tensor,
+    num_windows: Tensor,
+    words: LabelWords,
+    max_bytes: int,
+) -> tuple[Tensor, Tensor]:
     """The largest window sum of each document and label, and where it starts."""
-    shape = (len(columns), len(words.lengths))
-    best = similarities.label_vectors.new_full(shape, -torch.inf)
-    start = columns.new_full(shape, -1)
+    best = label_vectors.new_full((len(columns), len(words.lengths)), -torch.inf)
+    start = torch.full_like(best, -1, dtype=torch.long)
     width = max(1, int(words.lengths.max()))
-    item = similarities.label_vectors.element_size()
-    capacity = max(2 * width, min(max_bytes, _BLOCK_BYTES) // (item * max(1, len(words.keys))))
+    document_vectors = F.pad(document_vectors, (0, 0, 0, 1))
+    void = len(document_vectors) - 1
     inside = torch.arange(columns.shape[1] + width, device=columns.device) < document_lengths[:, None]
-    void = len(similarities.document_vectors) - 1
-    padded = F.pad(columns, (0, width), value=void).masked_fill(~inside, void)  # [B, N + width]
+    padded = F.pad(columns, (0, width)).masked_fill(~inside, void)  # [B, N + width]
     places = words.place_of_term()
-    for block in _blocks(document_lengths.tolist(), width, capacity):
+    capacity = max(2 * width, min(max_bytes // (best.element_size() * len(label_vectors)), _BLOCK_TOKENS))
+    label_slices = _label_slices(words.lengths, min(max_bytes, _SUMS_BYTES) // (best.element_size() * capacity))
+    for block in _blocks(num_windows.tolist(), width, capacity):
         parts = [padded[p.document, p.start : p.stop + width - 1] for p in block]
-        similarity = similarities.of(torch.cat([*parts, padded.new_full((1,), void)]))  # [U, span]
-        rows_fit = max(1, min(max_bytes, _BLOCK_BYTES) // (item * similarity.shape[1]))
-        for labels, terms in _label_slices(words.lengths, rows_fit):
+        stream = torch.cat([*parts, padded.new_full((1,), void)])
+        similarity = _similarity(label_vectors, document_vectors, stream)  # [U, span]
+        for labels, terms in label_slices:
             sums = _window_sums(similarity, words.rows[terms], places[terms], words.lengths[labels], width)
             _keep_larger(best, start, sums, labels, block, width)
     return best, start
@@ -238,28 +235,32 @@ def _keep_larger(best: Tensor, start: Tensor, sums: Tensor, labels: slice, block
     """Fold the window sums of a block into the running maxima; of equal windows the first stays."""
     offset = 0
     for piece in block:
-        value, index = sums[:, offset : offset + piece.stop - piece.start].max(1)
-        larger = value > best[piece.document, labels]
-        best[piece.document, labels] = torch.where(larger, value, best[piece.document, labels])
-        start[piece.document, labels] = torch.where(larger, index + piece.start, start[piece.document, labels])
+        windows = sums[:, offset : offset + piece.stop - piece.start]
         offset += piece.stop - piece.start + width - 1
+        kept, kept_start = best[piece.document, labels], start[piece.document, labels]
+        if piece.start == 0:
+            torch.max(windows, 1, out=(kept, kept_start))
+            continue
+        value, index = windows.max(1)
+        larger = value > kept
+        kept.copy_(torch.where(larger, value, kept))
+        kept_start.copy_(torch.where(larger, index + piece.start, kept_start))
 
 
 class _SoftNgramMatch(torch.autograd.Function):
     """Forward keeps only the winning windows; backward visits only their cells."""
 
     @staticmethod
-    def forward(ctx, label_vectors, document_vectors, columns, document_lengths, words, max_memory_mb):
+    def forward(ctx, label_vectors, document_vectors, columns, document_lengths, num_windows, words, max_memory_mb):
         max_bytes = max_memory_mb * 2**20 // 4
+        tensors = (label_vectors, document_vectors, columns, document_lengths)
         with torch.autocast(label_vectors.device.type, enabled=False):
-            similarities = _Similarities(label_vectors, document_vectors, 2 * max_bytes)
-            best, start = _best_windows(similarities, columns, document_lengths, words, max_bytes)
-        none = (start < 0) | (words.lengths == 0)
-        ctx.save_for_backward(label_vectors, document_vectors, columns, document_lengths, start)
+            best, start = _best_windows(*tensors, num_windows, words, max_bytes)
+        start = start.masked_fill(words.lengths == 0, -1)
+        ctx.save_for_backward(*tensors, start)
         ctx.words, ctx.max_bytes = words, max_bytes
-        start = start.masked_fill(none, -1)
         ctx.mark_non_differentiable(start)
-        return best.masked_fill(none, 0.0), start
+        return best.masked_fill(start < 0, 0.0), start
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -276,7 +277,7 @@ class _SoftNgramMatch(torch.autograd.Function):
         return (
             _gather_sum(row, column, value, document_vectors, len(label_vectors)),
             _gather_sum(column, row, value, label_vectors, len(document_vectors)),
-            *[None] * 4,
+            *[None] * 5,
         )
 
 
@@ -311,6 +312,7 @@ def soft_ngram_match(
     document_lengths: Tensor,
     words: LabelWords,
     max_memory_mb: int = 256,
+    num_windows: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The largest window sum of each label in each document, and where that window starts.
 
@@ -324,6 +326,7 @@ def soft_ngram_match(
         document_lengths: `[B]`.
         words: The descriptions in terms of the U rows.
         max_memory_mb: Working memory; at least a few windows of similarities with all label words have to fit.
+        num_windows: `[B]` try only windows that start before this token.
 
     Returns:
         Sums `[B, L]` (gradients reach both matrices of vectors) and starts `[B, L]`.
@@ -336,8 +339,37 @@ def soft_ngram_match(
     if not len(words.rows) or not columns.numel():
         shape = (len(columns), len(words.lengths))
         return label_vectors.new_zeros(shape), columns.new_full(shape, -1)
-    inputs = (label_vectors, document_vectors, columns, document_lengths, words, max_memory_mb)
-    return _SoftNgramMatch.apply(*inputs)
+    if num_windows is None:
+        num_windows = document_lengths
+    vectors = (label_vectors, document_vectors)
+    return _SoftNgramMatch.apply(*vectors, columns, document_lengths, num_windows, words, max_memory_mb)
+
+
+def window_characters(position: tuple[int, int], offsets: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """Character span of a matching window (start token, length); None where nothing matched.
+
+    >>> window_characters((1, 2), [(0, 3), (4, 9), (10, 14)])
+    (4, 14)
+    """
+    start, length = position
+    return None if start < 0 else (offsets[start][0], offsets[start + length - 1][1])
+
+
+def left_aligned(values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Move the real tokens of each row to its front.
+
+    Returns:
+        Values `[B, N]` (zero behind the real ones), their number `[B]`, and where each came from `[B, N]`.
+
+    >>> left_aligned(torch.tensor([[7, 8, 9]]), torch.tensor([[False, True, True]]))
+    (tensor([[8, 9, 0]]), tensor([2]), tensor([[1, 2, 0]]))
+    """
+    lengths = mask.sum(1)
+    if not (mask[:, 1:] > mask[:, :-1]).any():
+        return values * mask, lengths, torch.arange(values.shape[1], device=values.device).expand_as(values)
+    source = (~mask).to(torch.uint8).argsort(dim=1, stable=True)
+    inside = torch.arange(values.shape[1], device=values.device) < lengths[:, None]
+    return values.gather(1, source) * inside, lengths, source
 
 
 def add_probabilities(first: Tensor, second: Tensor) -> Tensor:

@@ -66,21 +66,17 @@ def test_gradcheck(case):
 
 
 def test_small_blocks_change_nothing(case, monkeypatch):
-    """Long documents in pieces, labels in chunks, words looked up per block: the same sums, starts and gradients."""
+    """Documents in pieces of two widths, one label at a time: the same sums, starts and gradients."""
     vectors = [t.clone().requires_grad_() for t in case[:2]]
     whole = soft_ngram_match(*vectors, *case[2:])
     whole_grads = torch.autograd.grad(whole[0].sum(), vectors)
-    monkeypatch.setattr(fm, "_BLOCK_BYTES", 200)
-    monkeypatch.setattr(fm._Similarities, "__init__", _never_whole(fm._Similarities.__init__))
+    monkeypatch.setattr(fm, "_BLOCK_TOKENS", 1)
+    monkeypatch.setattr(fm, "_SUMS_BYTES", 200)
     cut = soft_ngram_match(*vectors, *case[2:])
     torch.testing.assert_close(cut[0], whole[0])
     assert cut[1].tolist() == whole[1].tolist()
     for grad, expected in zip(torch.autograd.grad(cut[0].sum(), vectors), whole_grads, strict=True):
         torch.testing.assert_close(grad, expected)
-
-
-def _never_whole(init):
-    return lambda self, label_vectors, document_vectors, max_bytes: init(self, label_vectors, document_vectors, 0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -107,6 +103,23 @@ def test_tokens_behind_the_end_do_not_count(case):
     sums, starts = soft_ngram_match(*case)
     again, starts_again = soft_ngram_match(*case[:2], columns, *case[3:])
     assert torch.equal(sums, again) and torch.equal(starts, starts_again)
+
+
+def test_only_the_first_windows_can_be_asked_for(case):
+    """Fewer starts, but the windows still reach to the end of the document."""
+    sums, starts = soft_ngram_match(*case, num_windows=torch.tensor([2, 0, 5]))
+    assert (starts[0] < 2).all() and starts[1].tolist() == [-1] * 5
+    torch.testing.assert_close(sums[2], soft_ngram_match(*case)[0][2])
+    whole = torch.stack([_sum_at(case, i, int(starts[0, i])) for i in (0, 2, 3, 4)])
+    torch.testing.assert_close(sums[0, [0, 2, 3, 4]], whole)
+    assert all((sums[0, i] >= _sum_at(case, i, k) - 1e-9) for i in (0, 2, 3, 4) for k in (0, 1))
+
+
+def _sum_at(case, label, start):
+    label_vectors, document_vectors, columns, lengths, words = case
+    rows = words.rows.split(words.lengths.tolist())[label].tolist()
+    tokens = columns[0, start : int(lengths[0])].tolist()
+    return sum(label_vectors[r] @ document_vectors[c] for r, c in zip(rows, tokens, strict=False))
 
 
 def test_memory_does_not_grow_with_labels_times_tokens():
