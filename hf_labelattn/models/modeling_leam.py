@@ -78,6 +78,11 @@ class LEAMForSequenceClassification(LabelClassifierPreTrainedModel):
         self._tables = None
         self.post_init()
 
+    @property
+    def label_bias(self) -> nn.Parameter:
+        """One number per label, all that is left of a document without words (and a linear f₂)."""
+        return self.classifier.bias
+
     def get_input_embeddings(self) -> nn.Module:
         return self.embeddings
 

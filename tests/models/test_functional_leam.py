@@ -5,7 +5,8 @@ import torch
 from torch.nn import functional as F
 
 from hf_labelattn.models import functional_leam as leam
-from tests.models import literal_leam as literal
+
+from . import literal_leam as literal
 
 KINDS = ["shared", "depthwise", "full", None]
 FEW, MANY = 3, 7  # labels: fewer and more than the 5 dimensions of a word
