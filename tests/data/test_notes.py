@@ -194,6 +194,15 @@ def test_a_folder_of_files_loads_like_a_hub_dataset(tmp_path, monkeypatch):
     }
 
 
+def test_the_embedded_corpus_takes_its_size_and_seed():
+    first, again, other = (
+        load_notes(dataset_name="synthetic_notes", num_documents=30, seed=seed) for seed in (1, 1, 2)
+    )
+    assert sum(map(len, first.values())) == 30
+    assert "evidence" in first["train"].column_names
+    assert rows_of(first["train"]) == rows_of(again["train"]) != rows_of(other["train"])
+
+
 def test_validation_is_cut_by_group_whatever_the_order_of_rows(tmp_path, caplog):
     rows = [note(number, group=f"p{number // 3}") for number in range(300)]
     shuffled = [rows[index] for index in np.random.default_rng(0).permutation(300)]
