@@ -320,6 +320,11 @@ def train_and_report(trainer: LanguageModelTrainer, details: dict | None = None)
         trainer: What to train.
         details: Further entries of results.json.
     """
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    trainer.accelerator.print(
+        f"reading {len(trainer.train_documents.values):,} training tokens in {trainer.rows} rows; "
+        f"{model.num_parameters():,} parameters, {model.config.vocab_size:,} words"
+    )
     started, resumed = time.perf_counter(), bool(checkpoints(trainer.folder))
     progress = trainer.train()
     seconds = time.perf_counter() - started
