@@ -3,8 +3,8 @@
     python run_scripts/run_label_attention.py --preset caml \
         --train_file train.jsonl --test_file test.jsonl --label_file labels.jsonl --output_dir runs/caml
 
-Two processes on CPU: accelerate launch --multi_gpu --num_processes 2 run_scripts/run_label_attention.py … --use_cpu True
-Every option can also stand in one JSON file, given as the only argument. The same command continues an interrupted run.
+Two processes: accelerate launch --multi_gpu --num_processes 2 run_scripts/run_label_attention.py … --use_cpu True
+Every option can also stand in one JSON file, given as the only argument. The same command continues a killed run.
 """
 
 from dataclasses import dataclass, field
@@ -15,13 +15,16 @@ from hf_labelattn import (
     LabelAttentionForMultiLabel,
     LabelAttnTrainingArguments,
     PreparedData,
-    fit_linear,
+    TfidfLinearConfig,
+    fit_tfidf_linear,
     is_finished,
+    label_parents,
     load_embeddings,
     load_tokenizer,
     make_trainer,
     parse_arguments,
     prepare_data,
+    run,
     set_label_prior,
     train_and_report,
 )
@@ -34,8 +37,8 @@ class ModelArguments:
     preset: str = field(
         default="caml",
         metadata={
-            "help": "linear, cnn, bigru, caml, dr_caml, laat, joint_laat, multirescnn, xmlcnn, fasttext, swem, plm_icd "
-            "or plm_ca."
+            "help": "linear, cnn, bigru, caml, dr_caml, laat, joint_laat, multirescnn, xmlcnn, fasttext, swem, "
+            "plm_icd or plm_ca."
         },
     )
     backbone: str | None = field(default=None, metadata={"help": "Transformer for plm_icd and plm_ca."})
@@ -50,6 +53,11 @@ class ModelArguments:
 def build_model(args: ModelArguments, data: PreparedData, overrides: dict):
     """The model a preset names, for these data."""
     fields = {**data.config_fields(args.single_label), **overrides}
+    if args.preset == "linear":
+        train, dev = data.splits["train"], data.splits["validation"]
+        return fit_tfidf_linear(train.tokens, train.labels, TfidfLinearConfig(**fields), dev=(dev.tokens, dev.labels))
+    if args.preset == "joint_laat":
+        fields.setdefault("label_parents", label_parents(data.labels.names))
     if args.backbone is not None:
         return LabelAttentionForMultiLabel.from_backbone(args.backbone, args.preset, **fields)
     if args.word_vectors is not None:
@@ -70,14 +78,12 @@ def main() -> None:
         return
     tokenizer = load_tokenizer(args.backbone) if args.backbone else None
     data = prepare_data(data_args, tokenizer)
-    if args.preset == "linear":
-        model = fit_linear(data, args.overrides or {})
-    else:
-        model = build_model(args, data, args.overrides or {})
-        if args.label_prior:
-            set_label_prior(model, data)
-    train_and_report(make_trainer(model, data, training_args), data, data_args, train=args.preset != "linear")
+    trained = args.preset != "linear"
+    model = build_model(args, data, args.overrides or {})
+    if trained and args.label_prior and not args.single_label:
+        set_label_prior(model, data.counts, len(data.splits["train"]))
+    train_and_report(make_trainer(model, data, training_args), data, data_args, train=trained)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

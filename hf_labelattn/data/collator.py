@@ -23,7 +23,6 @@ class ChunkedDocumentCollator:
         max_tokens: Read at most this many tokens of a document (default: all). What is dropped is counted in
             `dropped_tokens` and said once.
         single_label: Give `labels` as class ids `[B]` instead of multi-hot `[B, L]`.
-        reverse: Read documents from their last token to their first (backward language models).
     """
 
     num_labels: int
@@ -31,7 +30,6 @@ class ChunkedDocumentCollator:
     pad_token_id: int = 0
     max_tokens: int | None = None
     single_label: bool = False
-    reverse: bool = False
     dropped_tokens: int = field(default=0, init=False)
 
     def __call__(self, rows: Sequence[dict]) -> dict[str, torch.Tensor]:
@@ -54,7 +52,7 @@ class ChunkedDocumentCollator:
                 logger.warning("documents are cut to `max_tokens=%d`; the rest of each is not read", self.max_tokens)
             self.dropped_tokens += len(ids) - self.max_tokens
             ids = ids[: self.max_tokens]
-        return ids[::-1] if self.reverse else ids
+        return ids
 
     def _pad(self, chunks: list[list[np.ndarray]], counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         width = max(1, max(len(chunk) for document in chunks for chunk in document))

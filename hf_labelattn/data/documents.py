@@ -1,12 +1,23 @@
 """Tokenised documents with their labels, as the Trainer reads them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from torch.utils.data import Dataset
 
 from .tokenization import RaggedIds
+
+
+def ragged(rows: Iterable[Sequence[int]]) -> RaggedIds:
+    """Lists of ids as one flat array with its borders.
+
+    >>> ragged([[1, 2], [], [3]]).lengths.tolist()
+    [2, 0, 1]
+    """
+    arrays = [np.asarray(row, dtype=np.int32) for row in rows]
+    starts = np.cumsum([0, *(len(array) for array in arrays)], dtype=np.int64)
+    return RaggedIds(np.concatenate(arrays) if arrays else np.zeros(0, np.int32), starts)
 
 
 @dataclass(frozen=True)
@@ -47,8 +58,8 @@ class DocumentDataset(Dataset):
         pick = [int(i) for i in indices]
         return replace(
             self,
-            tokens=RaggedIds.from_lists([self.tokens[i] for i in pick]),
-            labels=RaggedIds.from_lists([self.labels[i] for i in pick]),
+            tokens=ragged([self.tokens[i] for i in pick]),
+            labels=ragged([self.labels[i] for i in pick]),
             ids=tuple(self.ids[i] for i in pick) if self.ids else (),
             groups=tuple(self.groups[i] for i in pick) if self.groups else (),
         )

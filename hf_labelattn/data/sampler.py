@@ -21,7 +21,7 @@ class LengthAwareSampler(Sampler[int]):
     """
 
     def __init__(
-        self, lengths: Sequence[int], batch_size: int, seed: int = 0, pool_batches: int = 64, shuffle: bool = True
+        self, lengths: Sequence[int], batch_size: int, seed: int = 0, pool_batches: int = 128, shuffle: bool = True
     ):
         self.lengths = np.asarray(lengths)
         self.batch_size, self.seed, self.pool_batches, self.shuffle = batch_size, seed, pool_batches, shuffle

@@ -9,7 +9,7 @@ from transformers import TrainingArguments
 class LabelAttnTrainingArguments(TrainingArguments):
     """Everything `transformers.TrainingArguments` takes, and what the chunked, long-tailed setting adds."""
 
-    learning_rate: float = field(default=1e-3, metadata={"help": "Rate of every parameter `learning_rates` leaves out."})
+    learning_rate: float = field(default=1e-3, metadata={"help": "Rate of what `learning_rates` leaves out."})
     num_train_epochs: float = field(default=20.0, metadata={"help": "Passes over the training documents."})
     per_device_train_batch_size: int = field(default=16, metadata={"help": "Documents per step and process."})
     per_device_eval_batch_size: int = field(default=32, metadata={"help": "Documents per evaluation step."})
@@ -21,14 +21,15 @@ class LabelAttnTrainingArguments(TrainingArguments):
     metric_for_best_model: str | None = field(
         default=None, metadata={"help": "Dev metric to select on (default: average_precision_macro, or accuracy)."}
     )
-    report_to: str | list[str] = field(default="none", metadata={"help": "Where to log: none, tensorboard, wandb, …"})
     bptt_chunks: int | None = field(
         default=None,
         metadata={"help": "Chunks whose activations are held at once; memory does not grow with document length."},
     )
     learning_rates: dict | str | None = field(
         default=None,
-        metadata={"help": 'JSON map of regular expression to rate, such as \'{"^encoder": 1e-4}\'. First match counts.'},
+        metadata={
+            "help": "JSON map of regular expression to rate, such as '{\"^encoder\": 1e-4}'. First match counts."
+        },
     )
     unfreezing: list[str] | None = field(
         default=None,

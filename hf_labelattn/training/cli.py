@@ -10,6 +10,8 @@ from pathlib import Path
 from transformers import HfArgumentParser
 from transformers.utils import logging as transformers_logging
 
+from .watchdog import PredictionsCollapsed, TrainingDiverged
+
 
 def parse_arguments(*classes: type) -> tuple:
     """Parse the command line, or the one JSON file named on it, into dataclasses.
@@ -44,8 +46,6 @@ def run(main: Callable[[], None]) -> None:
     transformers_logging.set_verbosity_error()
     try:
         main()
-    except (ValueError, FileNotFoundError, RuntimeError) as error:
-        if type(error).__module__.startswith("torch"):
-            raise
+    except (ValueError, FileNotFoundError, TrainingDiverged, PredictionsCollapsed) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from datasets import DatasetDict
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import get_last_checkpoint
 
-from ..data.documents import DocumentDataset
+from ..data.documents import DocumentDataset, ragged
 from ..data.labels import LabelSet, read_label_file
 from ..data.notes import NoteColumns, load_notes
-from ..data.tokenization import RaggedIds, encode_documents, load_tokenizer, train_word_tokenizer
+from ..data.synthetic import synthetic_label_descriptions, synthetic_notes
+from ..data.tokenization import encode_documents, load_tokenizer, train_word_tokenizer
 from .arguments import LabelAttnTrainingArguments
 from .results import environment, metrics_table, peak_memory_mb, write_json, write_scores
 from .trainer import LabelAttnTrainer
@@ -36,7 +38,9 @@ class DataArguments:
         default=None, metadata={"help": "A dataset on the Hub or on disk, or `synthetic_notes` (embedded)."}
     )
     num_documents: int = field(default=4000, metadata={"help": "Size of `synthetic_notes`."})
-    data_seed_synthetic: int = field(default=0, metadata={"help": "Seed of `synthetic_notes`."})
+    synthetic_seed: int = field(default=0, metadata={"help": "Seed of `synthetic_notes`."})
+    synthetic_labels: int | None = field(default=None, metadata={"help": "Codes `synthetic_notes` draws from."})
+    synthetic_length: float = field(default=1.0, metadata={"help": "Length of its notes, 1 for MIMIC-like."})
     text_column: str = field(default="text", metadata={"help": "Column with the text."})
     labels_column: str = field(default="labels", metadata={"help": "Column with the labels."})
     id_column: str = field(default="id", metadata={"help": "Column with the document's name."})
@@ -53,6 +57,12 @@ class DataArguments:
     save_scores: bool = field(default=True, metadata={"help": "Write scores_test.npz."})
     overwrite: bool = field(default=False, metadata={"help": "Start anew where a finished run is found."})
 
+    @property
+    def synthetic_options(self) -> dict:
+        """What `synthetic_notes` takes besides size and seed."""
+        options = {"length_scale": self.synthetic_length}
+        return options if self.synthetic_labels is None else {**options, "num_labels": self.synthetic_labels}
+
 
 @dataclass(frozen=True)
 class PreparedData:
@@ -66,6 +76,11 @@ class PreparedData:
     def counts(self) -> np.ndarray:
         """Training documents per label."""
         return np.asarray(self.labels.counts)
+
+    def description_ids(self) -> list[list[int]]:
+        """Token ids of each label's description; empty where there is none."""
+        texts = [description or "" for description in self.labels.descriptions]
+        return [row.tolist() for row in encode_documents(self.tokenizer, texts, progress=False)]
 
     def config_fields(self, single_label: bool = False) -> dict:
         """What a model's config takes from the data."""
@@ -83,17 +98,7 @@ class PreparedData:
 
 def prepare_data(args: DataArguments, tokenizer: PreTrainedTokenizerBase | None = None) -> PreparedData:
     """Load the documents, fix the label set and vocabulary on the training split, tokenise."""
-    columns = NoteColumns(args.id_column, args.group_column, args.text_column, args.labels_column)
-    notes = load_notes(
-        args.train_file,
-        args.validation_file,
-        args.test_file,
-        args.dataset_name,
-        columns=columns,
-        label_separator=args.label_separator,
-        num_documents=args.num_documents,
-        seed=args.data_seed_synthetic,
-    )
+    notes = read_notes(args)
     train = notes["train"] = take_fraction(notes["train"], args.train_fraction)
     labels = LabelSet.from_notes(train, read_descriptions(args))
     if tokenizer is None and args.tokenizer_name is None:
@@ -108,14 +113,27 @@ def prepare_data(args: DataArguments, tokenizer: PreTrainedTokenizerBase | None 
     return PreparedData(labels, tokenizer, splits)
 
 
+def read_notes(args: DataArguments) -> DatasetDict:
+    """The documents the arguments name, in splits."""
+    source = args.dataset_name
+    if source == "synthetic_notes":
+        source = synthetic_notes(args.num_documents, args.synthetic_seed, **args.synthetic_options)
+    return load_notes(
+        args.train_file,
+        args.validation_file,
+        args.test_file,
+        source,
+        columns=NoteColumns(args.id_column, args.group_column, args.text_column, args.labels_column),
+        label_separator=args.label_separator,
+    )
+
+
 def read_descriptions(args: DataArguments) -> dict[str, str] | None:
     """Label descriptions: from the label file, or the embedded corpus's own."""
     if args.label_file is not None:
         return read_label_file(args.label_file, description_column=args.description_column)
     if args.dataset_name == "synthetic_notes":
-        from ..data.synthetic import synthetic_label_descriptions
-
-        return synthetic_label_descriptions()
+        return synthetic_label_descriptions(**{k: v for k, v in args.synthetic_options.items() if k == "num_labels"})
     return None
 
 
@@ -133,7 +151,7 @@ def encode_split(split, labels: LabelSet, tokenizer: PreTrainedTokenizerBase) ->
     extended = labels.with_unseen(split)
     return DocumentDataset(
         tokens=encode_documents(tokenizer, split["text"]),
-        labels=RaggedIds.from_lists([extended.encode(row) for row in split["labels"]]),
+        labels=ragged([extended.encode(row) for row in split["labels"]]),
         num_labels=labels.num_labels,
         label_names=extended.names,
         ids=tuple(split["id"]),
@@ -164,7 +182,9 @@ def is_finished(output_dir: str, overwrite: bool) -> bool:
     return done
 
 
-def train_and_report(trainer: LabelAttnTrainer, data: PreparedData, data_args: DataArguments, train: bool = True) -> dict:
+def train_and_report(
+    trainer: LabelAttnTrainer, data: PreparedData, data_args: DataArguments, train: bool = True
+) -> dict:
     """Train (continuing an interrupted run), evaluate on dev and test, and leave everything in the output folder."""
     folder, started = Path(trainer.args.output_dir), time.perf_counter()
     if train:

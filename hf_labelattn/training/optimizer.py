@@ -26,7 +26,6 @@ class SparseAwareAdamW(AdamW):
             self._sparse_step(group, parameter, grad.coalesce())
             parameter.grad = grad
 
-    # AdamW wraps `step` with profiling hooks at class creation; the sparse part needs none of them.
     def _sparse_step(self, group: dict, parameter: torch.Tensor, grad: torch.Tensor) -> None:
         rows, values = grad.indices()[0], grad.values()
         state = self.state[parameter]
@@ -46,9 +45,28 @@ class SparseAwareAdamW(AdamW):
 
 def has_sparse_gradients(model: torch.nn.Module) -> bool:
     """Whether some parameter's gradient is sparse: hashed n-gram tables and `nn.Embedding(sparse=True)`."""
-    return any(getattr(module, "sparse_gradients", False) or getattr(module, "sparse", False) for module in model.modules())
+    return any(
+        getattr(module, "sparse_gradients", False) or getattr(module, "sparse", False) for module in model.modules()
+    )
 
 
 def optimizer_class(model: torch.nn.Module, default: type[Optimizer]) -> type[Optimizer]:
     """The optimizer to use: the default, unless the model has sparse gradients."""
     return SparseAwareAdamW if has_sparse_gradients(model) else default
+
+
+@torch.no_grad()
+def clip_gradients(parameters, max_norm: float) -> torch.Tensor:
+    """Scale gradients, sparse ones included, to a total norm of at most `max_norm`; gives the norm before."""
+    values = []
+    for parameter in parameters:
+        if parameter.grad is not None and parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.coalesce()
+            values.append(parameter.grad.values())
+        elif parameter.grad is not None:
+            values.append(parameter.grad)
+    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(value) for value in values]))
+    if 0 < max_norm < norm:
+        for value in values:
+            value.mul_(max_norm / norm)
+    return norm

@@ -30,7 +30,9 @@ def match_names(names: Iterable[str], patterns: Iterable[str]) -> dict[str, str 
     for pattern in patterns:
         if not any(re.search(pattern, name) for name in names):
             tops = sorted({name.split(".")[0] for name in names})
-            raise ValueError(f"The pattern {pattern!r} matches no parameter. Parameters begin with: {', '.join(tops)}.")
+            raise ValueError(
+                f"The pattern {pattern!r} matches no parameter. Parameters begin with: {', '.join(tops)}."
+            )
     return matched
 
 

@@ -8,13 +8,11 @@ from transformers import PreTrainedConfig
 from transformers.trainer_utils import EvalPrediction
 
 from ..data.documents import DocumentDataset
-from ..evaluation import (
-    SparseTargets,
-    frequency_metrics,
-    multilabel_metrics,
-    search_threshold,
-    single_label_metrics,
-)
+from ..evaluation.frequency_bins import frequency_metrics
+from ..evaluation.metrics import multilabel_metrics
+from ..evaluation.single_label import single_label_metrics
+from ..evaluation.targets import SparseTargets
+from ..evaluation.thresholds import search_threshold
 
 
 @dataclass(frozen=True)
@@ -105,10 +103,9 @@ class ScoreCollector:
         self.result = SplitScores(self.scores, self.targets, self.dataset)
         if self.tune and self.config.problem_type == "multi_label_classification" and self.targets.indices.size:
             known = self.config.num_labels
-            best = search_threshold(
-                self.scores[:, :known], self.targets.select_labels(np.arange(known)), objective=self.objective
-            )
-            self.config.threshold = float(1 / (1 + math.exp(-best)))
+            targets = self.targets.select_labels(np.arange(known))
+            best = search_threshold(self.scores[:, :known], targets, objective=self.objective).threshold
+            self.config.threshold = 1 / (1 + math.exp(-min(max(best, -30.0), 30.0)))
         metrics = score_metrics(self.result, self.config, self.label_counts)
         spread = self.scores[:, : self.config.num_labels].astype(np.float32)
         return {**metrics, "score_spread": float(np.ptp(spread, axis=0).max()) if len(spread) > 1 else 1.0}

@@ -11,7 +11,7 @@ from ..data.collator import ChunkedDocumentCollator
 from ..data.documents import DocumentDataset
 from ..data.sampler import LengthAwareSampler
 from .arguments import LabelAttnTrainingArguments
-from .optimizer import has_sparse_gradients, optimizer_class
+from .optimizer import clip_gradients, has_sparse_gradients, optimizer_class
 from .param_groups import parameter_groups, read_rates
 from .scoring import ScoreCollector, SplitScores
 from .unfreezing import GradualUnfreezing
@@ -65,15 +65,12 @@ class LabelAttnTrainer(Trainer):
         args.greater_is_better = not args.metric_for_best_model.endswith("loss")
         if args.bptt_chunks is not None:
             model.config.bptt_chunks = args.bptt_chunks
-        if has_sparse_gradients(model):
-            args.max_grad_norm = 0.0  # the norm of a sparse gradient is not defined in torch
         collator = ChunkedDocumentCollator(
             num_labels=model.config.num_labels,
             layout=chunk_layout(model.config, processing_class),
             pad_token_id=model.config.pad_token_id or 0,
             max_tokens=args.max_tokens,
             single_label=single,
-            reverse=getattr(model.config, "direction", "forward") == "backward",
         )
         self.collector = ScoreCollector(model.config, args.threshold_objective, label_counts)
         super().__init__(
@@ -114,6 +111,17 @@ class LabelAttnTrainer(Trainer):
                 options = {name: options[name] for name in ("lr", "betas", "eps") if name in options}
             self.optimizer = chosen(groups, **options)
         return self.optimizer
+
+    def _get_grad_norm(self, model, grad_norm=None):
+        # torch does not define the norm of a sparse gradient, so transformers' own way would raise.
+        if grad_norm is None and has_sparse_gradients(model):
+            grad_norm = clip_gradients(model.parameters(), 0.0)
+        return super()._get_grad_norm(model, grad_norm)
+
+    def _clip_grad_norm(self, model):
+        if has_sparse_gradients(model):
+            return clip_gradients(model.parameters(), self.args.max_grad_norm)
+        return super()._clip_grad_norm(model)
 
     def training_step(self, model, inputs, num_items_in_batch=None) -> torch.Tensor:
         """One step of transformers' Trainer; a loss that is not a number stops the training."""

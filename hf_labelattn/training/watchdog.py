@@ -17,8 +17,8 @@ def check_loss(loss: torch.Tensor, step: int, learning_rate: float) -> None:
     if not torch.isfinite(loss).all():
         raise TrainingDiverged(
             f"The loss is {loss.item()} at step {step} (learning rate {learning_rate:.2g}). The last checkpoint is "
-            f"intact. Lower the rate, for instance `--learning_rate {learning_rate / 5:.1g}`, or clip gradients harder "
-            "with `--max_grad_norm 0.5`."
+            f"intact. Lower the rate, for instance `--learning_rate {learning_rate / 5:.1g}`, or clip gradients "
+            "harder with `--max_grad_norm 0.5`."
         )
 
 
