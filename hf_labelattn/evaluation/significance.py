@@ -206,7 +206,8 @@ class _UnitCounts:
         labels = np.zeros_like(pairs.columns) if pool else pairs.columns
         places = torch.from_numpy(np.stack([labels, units[pairs.rows]]))
         shape = (1 if pool else pairs.shape[1], num_units)
-        return cls(torch.sparse_coo_tensor(places, torch.ones(places.shape[1]), shape).coalesce())
+        ones = torch.ones(places.shape[1])
+        return cls(torch.sparse_coo_tensor(places, ones, shape, check_invariants=False).coalesce())
 
     def totals(self) -> np.ndarray:
         return self.weighted(torch.ones(self.matrix.shape[1], 1))
@@ -219,7 +220,7 @@ class _UnitCounts:
         difference = (self.matrix - other.matrix).coalesce()
         kept = difference.values() != 0
         entries = difference.indices()[:, kept], difference.values()[kept]
-        return _UnitCounts(torch.sparse_coo_tensor(*entries, difference.shape).coalesce())
+        return _UnitCounts(torch.sparse_coo_tensor(*entries, difference.shape, check_invariants=False).coalesce())
 
 
 def _intersection(pairs: SparseTargets, targets: SparseTargets) -> SparseTargets:
