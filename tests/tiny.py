@@ -5,8 +5,12 @@ from collections.abc import Callable
 import torch
 from transformers import BertConfig, PreTrainedModel
 
+from hf_labelattn.models.configuration_awd_lstm import AwdLstmConfig
+from hf_labelattn.models.configuration_l2r import TokenRankerConfig
 from hf_labelattn.models.configuration_label_attention import PRESETS, LabelAttentionConfig
+from hf_labelattn.models.configuration_plant import PlantConfig
 from hf_labelattn.models.modeling_label_attention import LabelAttentionForMultiLabel
+from hf_labelattn.models.modeling_plant import PlantForICDCoding
 
 VOCAB = 60
 CHUNK = 8
@@ -47,7 +51,53 @@ def zoo(preset: str) -> Callable[..., PreTrainedModel]:
     return make
 
 
-CLASSIFIERS: dict[str, Callable[..., PreTrainedModel]] = {preset: zoo(preset) for preset in PRESETS}
+def awd_lstm_config(**overrides) -> AwdLstmConfig:
+    """An AWD-LSTM of two layers, without dropout."""
+    sizes = {"vocab_size": VOCAB, "embedding_size": 10, "hidden_size": 12, "num_hidden_layers": 2}
+    return AwdLstmConfig(**{**sizes, "dropout_multiplier": 0.0, **overrides})
+
+
+def plant(backbone: str = "awd_lstm", **options) -> Callable[..., PreTrainedModel]:
+    """A maker of PLANT with a little relevance planted."""
+
+    def make(num_labels: int = 5, **overrides) -> PreTrainedModel:
+        encoder = awd_lstm_config() if backbone == "awd_lstm" else bert_config()
+        ranker = {"vocab_size": VOCAB, "num_labels": num_labels, "embedding_size": 6, "hidden_size": 7}
+        fields = {"vocab_size": VOCAB, "num_labels": num_labels, "chunk_size": CHUNK, "decoder_dropout": 0.0}
+        fields |= {"encoder_config": encoder.to_dict(), "ranker_config": TokenRankerConfig(**ranker).to_dict()}
+        if options.get("backward"):
+            fields["backward_encoder_config"] = encoder.to_dict()
+        fields |= {"inattention_k": 3, "relevance_size": 3 * num_labels}
+        chosen = {name: value for name, value in options.items() if name != "backward"}
+        model = PlantForICDCoding(PlantConfig(**{**fields, **chosen, **overrides}))
+        return with_relevance(model).eval()
+
+    return make
+
+
+@torch.no_grad()
+def with_relevance(model: PlantForICDCoding, seed: int = 2) -> PlantForICDCoding:
+    """Plant three random tokens of relevance per label."""
+    generator = torch.Generator().manual_seed(seed)
+    for reader in (model.reader, model.backward_reader):
+        if reader is not None:
+            decoder, labels = reader.decoder, model.config.num_labels
+            decoder.relevance_starts.copy_(torch.arange(labels + 1) * 3)
+            rows = [torch.randperm(VOCAB - 2, generator=generator)[:3].sort().values + 2 for _ in range(labels)]
+            decoder.relevance_tokens.copy_(torch.cat(rows))
+            decoder.relevance_values.copy_(torch.rand(3 * labels, generator=generator))
+    return model
+
+
+CLASSIFIERS: dict[str, Callable[..., PreTrainedModel]] = {preset: zoo(preset) for preset in PRESETS} | {
+    "plant": plant(),
+    "plant_backward": plant(direction="backward"),
+    "plant_bidirectional": plant(backward=True),
+    "plant_bert": plant("bert"),
+    "plant_dot_zero_sigmoid": plant(inattention_mode="zero", static_norm="none", state="sigmoid"),
+    "plant_max": plant(state="max"),
+    "plant_stateless": plant(state="none"),
+}
 
 
 def documents(lengths=(21, 13, 5), seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

@@ -11,9 +11,10 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig
 from transformers import initialization as init
 
+from .backbones import build_transformer, load_transformer, read_chunks
 from .configuration_label_attention import LabelAttentionConfig
 from .decoder_state import DecoderState, needs_checkpoint, windows
 from .encoders import ConvolutionEncoder, HashedNgramBag, IdentityEncoder, MultiResidualEncoder, RecurrentEncoder
@@ -31,14 +32,6 @@ from .label_attention import (
 )
 from .modeling_base import LabelClassifierPreTrainedModel
 from .outputs import LabelAttentionOutput
-
-
-def build_backbone(config: PreTrainedConfig) -> PreTrainedModel:
-    """The transformer a configuration names, without the pooler that no attention here reads."""
-    try:
-        return AutoModel.from_config(config, add_pooling_layer=False)
-    except TypeError:
-        return AutoModel.from_config(config)
 
 
 def build_encoder(config: LabelAttentionConfig) -> nn.Module:
@@ -86,7 +79,7 @@ class LabelAttentionForMultiLabel(LabelClassifierPreTrainedModel):
     def __init__(self, config: LabelAttentionConfig):
         super().__init__(config)
         if config.encoder == "transformer":
-            self.encoder = build_backbone(config.backbone_config)
+            self.encoder = build_transformer(config.backbone_config)
             feature_size = config.backbone_config.hidden_size
         else:
             self.encoder = build_encoder(config)
@@ -120,9 +113,7 @@ class LabelAttentionForMultiLabel(LabelClassifierPreTrainedModel):
                 f"`chunk_size={limit}` or less."
             )
         model = cls(config)
-        pretrained = AutoModel.from_pretrained(name_or_path, dtype=torch.float32).state_dict()
-        wanted = model.encoder.state_dict()
-        model.encoder.load_state_dict({name: pretrained[name] for name in wanted})
+        load_transformer(model.encoder, name_or_path)
         return model
 
     def get_input_embeddings(self) -> nn.Module:
@@ -240,15 +231,7 @@ class LabelAttentionForMultiLabel(LabelClassifierPreTrainedModel):
         return self._fold(state, memory, hidden, mask[:, span], span.start, mask.sum(1))
 
     def _read_chunks(self, ids: Tensor, mask: Tensor, state: DecoderState) -> tuple:
-        flat, real = ids.flatten(0, 1), mask.flatten(0, 1)
-        keep = real.any(1).nonzero()[:, 0]
-        hidden = torch.zeros(
-            *flat.shape, self.config.backbone_config.hidden_size, dtype=self.dtype, device=ids.device
-        )
-        if len(keep):  # chunks of padding only would give NaN inside some encoders, and cost as much as real ones
-            read = self.encoder(input_ids=flat[keep], attention_mask=real[keep].long()).last_hidden_state
-            hidden = hidden.to(read.dtype).index_put((keep,), read)
-        hidden = self.dropout(hidden.view(ids.shape[0], -1, hidden.shape[-1]))
+        hidden = self.dropout(read_chunks(self.encoder, ids, mask).flatten(1, 2))
         return self._fold(state, (), hidden, mask.flatten(1), 0, mask.flatten(1).sum(1))
 
     def _read_ngrams(self, ids: Tensor, mask: Tensor, state: DecoderState) -> tuple:

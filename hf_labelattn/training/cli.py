@@ -44,6 +44,7 @@ def run(main: Callable[[], None]) -> None:
     """Run a script; an error the user can mend is one line on stderr and exit code 2."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()  # of loading and saving; training keeps its own
     try:
         main()
     except (ValueError, FileNotFoundError, TrainingDiverged, PredictionsCollapsed) as error:

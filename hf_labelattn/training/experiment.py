@@ -212,7 +212,7 @@ def train_and_report(
 def evaluate_split(trainer: LabelAttnTrainer, split: DocumentDataset) -> dict[str, float]:
     """Metrics of a split under their exact names; the threshold is tuned only on the development split."""
     prefix = "split"
-    found = trainer.evaluate(split, metric_key_prefix=prefix)
+    found = trainer.evaluate(split, metric_key_prefix=prefix, by_frequency=True)
     timing = ("_runtime", "_per_second", "_preparation_time", "score_spread")
     names = [name for name in found if name.startswith(prefix) and not name.endswith(timing)]
     return {name.removeprefix(f"{prefix}_"): found[name] for name in names}

@@ -82,8 +82,9 @@ class ScoreCollector:
         self.config, self.objective, self.label_counts = config, objective, label_counts
         self.result: SplitScores | None = None
 
-    def open(self, dataset: DocumentDataset, order: np.ndarray, tune: bool) -> None:
+    def open(self, dataset: DocumentDataset, order: np.ndarray, tune: bool, by_frequency: bool) -> None:
         """Begin a split whose documents arrive in `order`."""
+        self.by_frequency = by_frequency
         self.targets, self.dataset, self.order, self.tune = split_targets(dataset), dataset, order, tune
         width = max(self.config.num_labels, len(dataset.label_names))
         self.scores = np.full((len(dataset), width), np.finfo(np.float16).min, dtype=np.float16)
@@ -106,6 +107,6 @@ class ScoreCollector:
             targets = self.targets.select_labels(np.arange(known))
             best = search_threshold(self.scores[:, :known], targets, objective=self.objective).threshold
             self.config.threshold = 1 / (1 + math.exp(-min(max(best, -30.0), 30.0)))
-        metrics = score_metrics(self.result, self.config, self.label_counts)
+        metrics = score_metrics(self.result, self.config, self.label_counts if self.by_frequency else None)
         spread = self.scores[:, : self.config.num_labels].astype(np.float32)
         return {**metrics, "score_spread": float(np.ptp(spread, axis=0).max()) if len(spread) > 1 else 1.0}

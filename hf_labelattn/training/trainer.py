@@ -130,7 +130,14 @@ class LabelAttnTrainer(Trainer):
             check_loss(loss, self.state.global_step, self._get_learning_rate())
         return loss
 
-    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval", tune: bool | None = None):
+    def evaluate(
+        self,
+        eval_dataset: DocumentDataset | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+        tune: bool | None = None,
+        by_frequency: bool = False,
+    ) -> dict[str, float]:
         """Metrics on a split.
 
         Args:
@@ -139,11 +146,12 @@ class LabelAttnTrainer(Trainer):
             metric_key_prefix: Put before each metric's name.
             tune: Choose the decision threshold on these documents and store it in the config (default: only for the
                 development split).
+            by_frequency: Also give the metrics per bin and quarter of training frequency.
         """
         dataset = self.eval_dataset if eval_dataset is None else eval_dataset
         tune = dataset is self.eval_dataset if tune is None else tune
         order = self._get_eval_sampler(dataset).order()
-        self.collector.open(dataset, order, tune)
+        self.collector.open(dataset, order, tune, by_frequency)
         return super().evaluate(dataset, ignore_keys, metric_key_prefix)
 
     @property
