@@ -1,12 +1,13 @@
 """Pure kernels of LEAM (Wang et al. 2018, "Joint Embedding of Words and Labels for Text Classification", eq. 2-6).
 
-B documents of N tokens, K labels, P dimensions. `phrase_weight` is `[2r+1]` (shared), `[K, 2r+1]` (depthwise),
-`[K, K, 2r+1]` (full: every label sees every other) or None (the linear model: the cosine itself is the score).
+B documents of N tokens, K labels, P dimensions. A batch is `words [U, P]`, its different words (or, after an encoder,
+its tokens), and `positions [B, N]`, which of them stands where. `phrase_weight` is `[2r+1]` (shared), `[K, 2r+1]`
+(depthwise), `[K, K, 2r+1]` (full: every label sees every other) or None (linear: the cosine itself is the score).
 
-Three exact rewrites make them fast. Cosines are divided by the token norm after the product with the labels, so no
-normalised copy of the document exists. The shared convolution is one product with a banded (Toeplitz) matrix. And for
-many labels the convolution moves from the K similarities to the P dimensions of the words, because both are linear in
-the tokens: `conv(C v) = C conv(v)`; only the winning label of a token then needs a gradient.
+Exact rewrites make them fast. A cosine depends on word and label only, so it is computed once per different word, and
+divided by the word's norm after the product. The shared convolution is a product with a banded matrix. The weighted
+mean gathers and sums in one step. And for more labels than dimensions the convolution moves from the K similarities to
+the P dimensions of the words, `conv(C v) = C conv(v)`, where only the winning label of a token needs a gradient.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,17 +20,31 @@ from torch.utils.checkpoint import checkpoint
 from .functional import label_chunks, masked_softmax
 
 EPSILON = 1e-8
-# Tokens per block of the banded product: a wider block wastes zeros, a narrower one repeats more of the margins.
-BLOCK = 128
+# Tokens per block of the banded product: a wider block multiplies more zeros, a narrower one wastes small products.
+BLOCK = 64
 # Labels per slice: larger products gain nothing, and their scores no longer stay near the processor.
 SLICE = 512
 # Float32 arrays of [B, K, N] that one label slice holds at most at once, in the backward pass.
 LIVE_ARRAYS = 6
 
 
+def different_words(ids: Tensor, vocab_size: int) -> tuple[Tensor, Tensor]:
+    """The different ids of a batch, ascending, and where each token's id stands among them.
+
+    >>> different_words(torch.tensor([[5, 2, 5]]), vocab_size=7)
+    (tensor([2, 5]), tensor([[1, 0, 1]]))
+    """
+    seen = torch.zeros(vocab_size, dtype=torch.bool, device=ids.device)
+    seen[ids.flatten()] = True
+    words = seen.nonzero()[:, 0]
+    rank = torch.zeros(vocab_size, dtype=torch.long, device=ids.device)
+    rank[words] = torch.arange(len(words), device=ids.device)
+    return words, rank[ids]
+
+
 def inverse_norms(rows: Tensor) -> Tensor:
     """One over the length of each row `[..., P]`, in float32 or wider; 0 for a row of zeros."""
-    norms = torch.linalg.vector_norm(rows, dim=-1, dtype=_wide(rows))
+    norms = torch.linalg.vector_norm(rows, dim=-1, dtype=torch.promote_types(rows.dtype, torch.float32))
     return norms.clamp_min(EPSILON).reciprocal() * (norms > EPSILON)
 
 
@@ -43,14 +58,15 @@ def unit_rows(rows: Tensor) -> Tensor:
     return (rows * inverse_norms(rows)[..., None]).to(rows.dtype)
 
 
-def cosine_similarity(values: Tensor, mask: Tensor, label_embeddings: Tensor) -> Tensor:
-    """Eq. (2): the cosine of every label and token, 0 at padding: `[B, K, N]`, float32 or wider."""
-    products = torch.matmul(unit_rows(label_embeddings), values.transpose(1, 2))  # [B, K, N]
-    return products * (inverse_norms(values) * mask)[:, None]
+def word_cosines(words: Tensor, label_embeddings: Tensor) -> Tensor:
+    """Eq. (2) for every different word: `[U, P]`, `[K, P]` -> `[K, U]`, float32 or wider."""
+    return (unit_rows(label_embeddings) @ words.T) * inverse_norms(words)
 
 
-def _wide(tensor: Tensor) -> torch.dtype:
-    return torch.promote_types(tensor.dtype, torch.float32)
+def spread(cosines: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
+    """The columns of `[K, U]` laid out as the documents read, `[B, K, N]`, 0 at padding: G of eq. (2)."""
+    looked_up = cosines.index_select(1, positions.flatten()).view(-1, *positions.shape)  # [K, B, N]
+    return (looked_up * mask).transpose(0, 1)
 
 
 def banded_matrix(weight: Tensor, size: int) -> Tensor:
@@ -63,7 +79,45 @@ def banded_matrix(weight: Tensor, size: int) -> Tensor:
             [0., 3.]])
     """
     rows = size + weight.numel() - 1
-    return F.pad(weight, (0, size)).repeat(size)[: size * rows].view(size, rows).T
+    return F.pad(weight, (0, size)).repeat(size)[: size * rows].view(size, rows).T.contiguous()
+
+
+def _blocks(length: int, radius: int) -> Iterator[tuple[slice, slice, slice, slice]]:
+    """For every block of outputs: its inputs, itself, and the rows and columns of the banded matrix between them."""
+    for start in range(0, length, BLOCK):
+        stop = min(start + BLOCK, length)
+        low, high = max(0, start - radius), min(length, stop + radius)
+        shift = radius - start
+        yield slice(low, high), slice(start, stop), slice(low + shift, high + shift), slice(0, stop - start)
+
+
+def _slide(rows: Tensor, weight: Tensor) -> Tensor:
+    band, out = banded_matrix(weight, BLOCK), torch.empty_like(rows)
+    for inputs, outputs, band_rows, band_columns in _blocks(rows.shape[1], weight.numel() // 2):
+        torch.mm(rows[:, inputs], band[band_rows, band_columns], out=out[:, outputs])
+    return out
+
+
+class _Correlate(torch.autograd.Function):
+    """One kernel `[2r+1]` over contiguous rows `[R, N]`, block by block without copies of the overlaps."""
+
+    @staticmethod
+    def forward(ctx, rows, weight):
+        """Zeros beyond both ends, same length out."""
+        ctx.save_for_backward(rows, weight)
+        return _slide(rows, weight)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        """The rows get the mirrored kernel; each tap of the kernel gets its diagonal of the banded gradient."""
+        rows, weight = ctx.saved_tensors
+        grad, radius = grad.contiguous(), weight.numel() // 2
+        band = grad.new_zeros(BLOCK + 2 * radius, BLOCK)
+        for inputs, outputs, band_rows, band_columns in _blocks(rows.shape[1], radius):
+            band[band_rows, band_columns].addmm_(rows[:, inputs].T, grad[:, outputs])
+        diagonals = band.as_strided((weight.numel(), BLOCK), (BLOCK, BLOCK + 1))
+        return _slide(grad, weight.flip(0)), diagonals.sum(1)
 
 
 def correlate(signal: Tensor, weight: Tensor) -> Tensor:
@@ -72,27 +126,8 @@ def correlate(signal: Tensor, weight: Tensor) -> Tensor:
     >>> correlate(torch.tensor([[1.0, 0.0, 2.0]]), torch.tensor([10.0, 1.0, 100.0]))
     tensor([[  1., 210.,   2.]])
     """
-    length, radius = signal.shape[-1], weight.numel() // 2
-    rows = signal.reshape(-1, length)
-    if length <= BLOCK + 2 * radius:
-        return (rows @ banded_matrix(weight, length)[radius : radius + length]).view(signal.shape)
-    blocks = -(-length // BLOCK)
-    padded = F.pad(rows, (radius, radius + blocks * BLOCK - length))
-    windows = padded.unfold(-1, BLOCK + 2 * radius, BLOCK)  # [rows, blocks, BLOCK + 2r]
-    out = windows @ banded_matrix(weight, BLOCK)  # [rows, blocks, BLOCK]
-    return out.flatten(1)[:, :length].view(signal.shape)
-
-
-def correlate_tokens(values: Tensor, weight: Tensor) -> Tensor:
-    """Slide one kernel over the tokens of `[B, N, P]`: the same as `correlate`, along the second axis."""
-    length, radius = values.shape[1], weight.numel() // 2
-    if length <= BLOCK + 2 * radius:
-        return banded_matrix(weight, length)[radius : radius + length].T @ values
-    blocks = -(-length // BLOCK)
-    padded = F.pad(values, (0, 0, radius, radius + blocks * BLOCK - length))
-    windows = padded.unfold(1, BLOCK + 2 * radius, BLOCK)  # [B, blocks, P, BLOCK + 2r]
-    out = banded_matrix(weight, BLOCK).T @ windows.transpose(2, 3)  # [B, blocks, BLOCK, P]
-    return out.flatten(1, 2)[:, :length]
+    rows = signal.reshape(-1, signal.shape[-1]).contiguous()
+    return _Correlate.apply(rows, weight.to(signal.dtype)).view(signal.shape)
 
 
 def phrase_scores(similarity: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -114,68 +149,19 @@ def token_weights(scores: Tensor, mask: Tensor, pooling: str) -> Tensor:
     return masked_softmax(scores, mask[:, None])
 
 
-class _AttentiveMean(torch.autograd.Function):
-    """Eq. (2) and (6) around a given `attend(similarity, *parameters) -> weights [B, Q, N]`.
-
-    Plain differentiation would pass over the document (`[B, N, P]`, by far the largest array) about fifteen times;
-    here its gradient is one product and one addition. `attend` works on small arrays and is run again in backward.
-    """
-
-    @staticmethod
-    def forward(ctx, values, mask, labels, attend, *parameters):
-        """Weighted means `[B, Q, P]` and weights `[B, Q, N]`; `labels` are unit rows `[K, P]`."""
-        with torch.autocast(values.device.type, enabled=False):
-            inverse = inverse_norms(values) * mask
-            # A batched product writes [B, K, N] directly; folded into one tall product it is several times slower.
-            products = torch.bmm(labels.expand(len(values), -1, -1), values.transpose(1, 2))
-            similarity = products.to(inverse.dtype).mul_(inverse[:, None])  # [B, K, N]
-            weights = attend(similarity, *parameters)
-            ctx.attend = attend
-            ctx.save_for_backward(values, labels, inverse, similarity, weights, *parameters)
-            return torch.bmm(weights.to(values.dtype), values), weights
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, grad_mean, grad_weights):
-        """Chain rule through both uses of the document at once."""
-        values, labels, inverse, similarity, weights, *parameters = ctx.saved_tensors
-        with torch.autocast(values.device.type, enabled=False):
-            grad_weights = grad_weights + torch.bmm(grad_mean, values.transpose(1, 2))  # [B, Q, N]
-            leaves = [tensor.detach().requires_grad_() for tensor in (similarity, *parameters)]
-            with torch.enable_grad():
-                again = ctx.attend(*leaves)
-            grad_similarity, *grad_parameters = torch.autograd.grad(again, leaves, grad_weights.to(again.dtype))
-            grad_products = (grad_similarity * inverse[:, None]).to(values.dtype)  # [B, K, N]
-            left = torch.cat([weights.to(values.dtype), grad_products], 1).transpose(1, 2)  # [B, N, Q + K]
-            right = torch.cat([grad_mean, labels.expand(len(values), -1, -1)], 1)  # [B, Q + K, P]
-            # d cos / d v = (c/|c| - cos v/|v|) / |v|: the second term only rescales the token itself.
-            radial = (grad_similarity * similarity).sum(1).mul_(inverse.square()).to(values.dtype)  # [B, N]
-            grad_values = torch.bmm(left, right).addcmul_(values, radial[..., None], value=-1)
-            grad_labels = grad_products.transpose(0, 1).flatten(1) @ values.flatten(0, 1)  # [K, P]
-        return grad_values, None, grad_labels, None, *grad_parameters
+def weighted_sum(words: Tensor, positions: Tensor, weights: Tensor) -> Tensor:
+    """Eq. (6): `[U, P]`, `[B, N]` and weights `[B, Q, N]` -> `[B, Q, P]`."""
+    weights = weights.to(words.dtype)
+    if weights.shape[1] == 1 and positions.numel():
+        # Gathers and sums in one step, without the documents' vectors in memory.
+        return F.embedding_bag(positions, words, per_sample_weights=weights[:, 0], mode="sum")[:, None]
+    return torch.bmm(weights, F.embedding(positions, words))
 
 
-def attentive_mean(
-    values: Tensor,
-    mask: Tensor,
-    label_embeddings: Tensor,
-    phrase_weight: Tensor | None,
-    phrase_bias: Tensor | None,
-    pooling: str,
-) -> tuple[Tensor, Tensor]:
-    """Eq. (2)-(6) with all labels at once: means `[B, Q, P]` and weights `[B, Q, N]`, Q = 1 or (by label) K."""
-    parameters = () if phrase_weight is None else (phrase_weight, phrase_bias)
-
-    def attend(similarity: Tensor, weight: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-        return token_weights(phrase_scores(similarity, weight, bias), mask, pooling)
-
-    return _AttentiveMean.apply(values, mask, unit_rows(label_embeddings), attend, *parameters)
-
-
-def phrase_vectors(values: Tensor, mask: Tensor, weight: Tensor | None) -> Tensor:
+def phrase_vectors(words: Tensor, positions: Tensor, mask: Tensor, weight: Tensor | None) -> Tensor:
     """Words normalised and then convolved `[B, N, P]`: their product with unit labels is eq. (3) before the bias."""
-    unit = unit_rows(values) * mask[..., None]
-    return unit if weight is None else correlate_tokens(unit, weight.to(values.dtype))
+    unit = F.embedding(positions, unit_rows(words)) * mask[..., None]
+    return unit if weight is None else correlate(unit.transpose(1, 2), weight).transpose(1, 2).contiguous()
 
 
 def label_slices(num_labels: int, bytes_per_label: int, max_memory_mb: int) -> list[slice]:
@@ -219,21 +205,27 @@ def _score_slices(phrases: Tensor, labels: Tensor, bias: Tensor | None, max_memo
 
 
 def sliced_best_scores(
-    values: Tensor, mask: Tensor, label_embeddings: Tensor, weight: Tensor, bias: Tensor, max_memory_mb: int
+    words: Tensor,
+    positions: Tensor,
+    mask: Tensor,
+    label_embeddings: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    max_memory_mb: int,
 ) -> Tensor:
     """Eq. (2)-(4) for one kernel per label, slice of labels by slice, recomputed in backward: `[B, N]`."""
 
-    def best(values: Tensor, *label_parameters: Tensor) -> Tensor:
-        labels, weight, bias = label_parameters
-        return phrase_scores(cosine_similarity(values, mask, labels), weight, bias).amax(1)
+    def best(part: slice) -> Tensor:
+        similarity = spread(word_cosines(words, label_embeddings[part]), positions, mask)
+        return phrase_scores(similarity, weight[part], bias[part]).amax(1)
 
     slices = label_slices(len(bias), 4 * LIVE_ARRAYS * mask.numel(), max_memory_mb)
-    parts = [(label_embeddings[part], weight[part], bias[part]) for part in slices]
-    return torch.stack([_recomputed(best, values, *part) for part in parts]).amax(0)
+    return torch.stack([_recomputed(best, part, when=len(slices) > 1) for part in slices]).amax(0)
 
 
 def mean_by_best_label(
-    values: Tensor,
+    words: Tensor,
+    positions: Tensor,
     mask: Tensor,
     label_embeddings: Tensor,
     phrase_weight: Tensor | None,
@@ -243,28 +235,37 @@ def mean_by_best_label(
     """Eq. (2)-(6): document vectors `[B, P]` and token weights `[B, 1, N]`, in bounded memory.
 
     Args:
-        values: Word vectors `[B, N, P]`.
+        words: Different words of the batch `[U, P]`.
+        positions: Which of them stands where, `[B, N]`.
         mask: Real tokens, boolean `[B, N]`.
         label_embeddings: `[K, P]`.
         phrase_weight: Kernel of eq. (3) in one of the forms above.
         phrase_bias: `[K]`, or None for the linear model.
         max_memory_mb: Budget for the arrays of labels × tokens.
     """
-    if _at_once(values, label_embeddings, phrase_weight, max_memory_mb):
-        mean, weights = attentive_mean(values, mask, label_embeddings, phrase_weight, phrase_bias, "max")
-        return mean[:, 0], weights
-    if phrase_weight is not None and phrase_weight.dim() == 2:
-        scores = sliced_best_scores(values, mask, label_embeddings, phrase_weight, phrase_bias, max_memory_mb)
+    if _at_once(words, mask, label_embeddings, phrase_weight, max_memory_mb):
+        similarity = spread(word_cosines(words, label_embeddings), positions, mask)
+        weights = token_weights(phrase_scores(similarity, phrase_weight, phrase_bias), mask, "max")
     else:
-        phrases = phrase_vectors(values, mask, phrase_weight)
-        scores = best_label_scores(phrases, unit_rows(label_embeddings), phrase_bias, max_memory_mb)
-        scores = scores if phrase_weight is None else F.relu(scores)
-    weights = masked_softmax(scores, mask)[:, None]
-    return torch.bmm(weights.to(values.dtype), values)[:, 0], weights
+        scores = _best_scores_of_many(
+            words, positions, mask, label_embeddings, phrase_weight, phrase_bias, max_memory_mb
+        )
+        weights = masked_softmax(scores, mask)[:, None]
+    return weighted_sum(words, positions, weights)[:, 0], weights
+
+
+def _best_scores_of_many(words, positions, mask, label_embeddings, weight, bias, max_memory_mb) -> Tensor:
+    """Eq. (2)-(4) for more labels than can be held at once, or than there are dimensions: `[B, N]`."""
+    if weight is not None and weight.dim() == 2:
+        return sliced_best_scores(words, positions, mask, label_embeddings, weight, bias, max_memory_mb)
+    phrases = phrase_vectors(words, positions, mask, weight)
+    scores = best_label_scores(phrases, unit_rows(label_embeddings), bias, max_memory_mb)
+    return scores if weight is None else F.relu(scores)
 
 
 def logits_by_label(
-    values: Tensor,
+    words: Tensor,
+    positions: Tensor,
     mask: Tensor,
     label_embeddings: Tensor,
     phrase_weight: Tensor | None,
@@ -276,7 +277,8 @@ def logits_by_label(
     """Eq. (2)-(6) with one softmax and one mean per label: `readout` of the means, in bounded memory.
 
     Args:
-        values: Word vectors `[B, N, P]`.
+        words: Different words of the batch `[U, P]`.
+        positions: Which of them stands where, `[B, N]`.
         mask: Real tokens, boolean `[B, N]`.
         label_embeddings: `[K, P]`.
         phrase_weight: Kernel of eq. (3) in one of the forms above.
@@ -285,25 +287,38 @@ def logits_by_label(
         max_memory_mb: Budget for the arrays of labels × tokens.
         keep_weights: Also return the token weights `[B, K, N]`, which the budget then cannot bound.
     """
-    phrases = None
-    if len(label_embeddings) > values.shape[-1] and (phrase_weight is None or phrase_weight.dim() == 1):
-        phrases = phrase_vectors(values, mask, phrase_weight)
+    score = _slice_scorer(words, positions, mask, label_embeddings, phrase_weight, phrase_bias)
+    values = F.embedding(positions, words)  # [B, N, P]
 
     def pool(part: slice) -> tuple[Tensor, Tensor | None]:
-        bias = None if phrase_bias is None else phrase_bias[part]
-        if phrases is None:
-            weight = phrase_weight[part] if phrase_weight is not None and phrase_weight.dim() == 2 else phrase_weight
-            mean, weights = attentive_mean(values, mask, label_embeddings[part], weight, bias, "label")
-        else:
-            scores = torch.matmul(unit_rows(label_embeddings[part]), phrases.transpose(1, 2))  # [B, S, N]
-            scores = scores if bias is None else F.relu(scores + bias[:, None])
-            weights = token_weights(scores, mask, "label")
-            mean = torch.bmm(weights.to(values.dtype), values)
+        weights = token_weights(score(part), mask, "label")
+        mean = torch.bmm(weights.to(values.dtype), values)  # [B, S, P]
         return readout(mean, part), weights if keep_weights else None
 
-    slices = _slices(values, label_embeddings, phrase_weight, max_memory_mb)
+    slices = _pooling_slices(mask, label_embeddings, phrase_weight, max_memory_mb)
     logits, weights = zip(*[_recomputed(pool, part, when=len(slices) > 1) for part in slices], strict=True)
     return torch.cat(logits, 1), torch.cat(weights, 1) if keep_weights else None
+
+
+def _slice_scorer(words, positions, mask, label_embeddings, weight, bias) -> Callable[[slice], Tensor]:
+    """A function from a slice of labels to eq. (3), `[B, S, N]`."""
+    if weight is not None and weight.dim() > 1 or len(label_embeddings) <= words.shape[1]:
+        per_label = weight is not None and weight.dim() == 2
+
+        def score(part: slice) -> Tensor:
+            similarity = spread(word_cosines(words, label_embeddings[part]), positions, mask)
+            return phrase_scores(
+                similarity, weight[part] if per_label else weight, None if bias is None else bias[part]
+            )
+
+        return score
+    phrases = phrase_vectors(words, positions, mask, weight).transpose(1, 2)  # [B, P, N]
+
+    def score_phrases(part: slice) -> Tensor:
+        scores = torch.matmul(unit_rows(label_embeddings[part]), phrases)
+        return scores if bias is None else F.relu(scores + bias[part, None])
+
+    return score_phrases
 
 
 def label_regulariser(label_embeddings: Tensor, classify: Callable[[Tensor], Tensor], problem_type: str) -> Tensor:
@@ -320,23 +335,23 @@ def label_regulariser(label_embeddings: Tensor, classify: Callable[[Tensor], Ten
     return sum(_recomputed(loss, part, when=len(slices) > 1) for part in slices) / len(label_embeddings)
 
 
-def _slices(values: Tensor, labels: Tensor, weight: Tensor | None, max_memory_mb: int) -> list[slice]:
+def _pooling_slices(mask: Tensor, labels: Tensor, weight: Tensor | None, max_memory_mb: int) -> list[slice]:
     """Slices of labels for one softmax per label; a full kernel needs all labels at once."""
     if weight is not None and weight.dim() == 3:
         return [slice(0, len(labels))]
-    batch, tokens, size = values.shape
-    return label_slices(len(labels), 4 * LIVE_ARRAYS * batch * (tokens + size), max_memory_mb)
+    batch, tokens = mask.shape
+    return label_slices(len(labels), 4 * LIVE_ARRAYS * batch * (tokens + labels.shape[1]), max_memory_mb)
 
 
-def _at_once(values: Tensor, labels: Tensor, weight: Tensor | None, max_memory_mb: int) -> bool:
+def _at_once(words: Tensor, mask: Tensor, labels: Tensor, weight: Tensor | None, max_memory_mb: int) -> bool:
     """Whether all similarities are held together: cheaper for few labels, and unavoidable for a full kernel."""
     if weight is not None and weight.dim() == 3:
         return True
-    fits = 4 * LIVE_ARRAYS * len(labels) * values[..., 0].numel() <= max_memory_mb * 2**20
-    return fits and len(labels) <= values.shape[-1]
+    fits = 4 * LIVE_ARRAYS * len(labels) * mask.numel() <= max_memory_mb * 2**20
+    return fits and len(labels) <= words.shape[1]
 
 
-def _recomputed(function: Callable, *arguments, when: bool = True):
+def _recomputed(function: Callable, *arguments, when: bool):
     """Call a function; in training, drop what it computed and compute it again in the backward pass."""
     if when and torch.is_grad_enabled():
         return checkpoint(function, *arguments, use_reentrant=False)

@@ -14,14 +14,15 @@ from .decoder_state import DecoderState
 from .encoders import ConvolutionEncoder, IdentityEncoder
 from .functional_leam import (
     LIVE_ARRAYS,
-    attentive_mean,
-    inverse_norms,
+    different_words,
     label_regulariser,
     logits_by_label,
     mean_by_best_label,
     phrase_scores,
+    spread,
     token_weights,
-    unit_rows,
+    weighted_sum,
+    word_cosines,
 )
 from .modeling_base import LabelClassifierPreTrainedModel
 from .outputs import LabelAttentionOutput
@@ -135,10 +136,13 @@ class LEAMForSequenceClassification(LabelClassifierPreTrainedModel):
     def document_vectors(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """The document representation z of eq. (6): `[B, P]`, or `[B, K, P]` with one per label."""
         ids, mask = self.document_view(input_ids, attention_mask)
-        values, _ = self.encoder(self.embeddings(ids), mask)
+        words, positions = self._words(ids, mask)
+        labels, weight, bias = self.attention.parts()
         if self.config.pooling == "max":
-            return mean_by_best_label(values, mask, *self.attention.parts(), self.config.max_kernel_memory_mb)[0]
-        return attentive_mean(values, mask, *self.attention.parts(), "label")[0]
+            memory = self.config.max_kernel_memory_mb
+            return mean_by_best_label(words, positions, mask, labels, weight, bias, memory)[0]
+        scores = phrase_scores(spread(word_cosines(words, labels), positions, mask), weight, bias)
+        return weighted_sum(words, positions, token_weights(scores, mask, "label"))
 
     def forward(
         self,
@@ -167,17 +171,16 @@ class LEAMForSequenceClassification(LabelClassifierPreTrainedModel):
         ids, mask, state = self._whole_document(input_ids, attention_mask, decoder_state)
         tables = None if output_hidden_states else self._vocabulary_tables(mask.numel())
         if tables is None:
-            values, _ = self.encoder(self.embeddings(ids), mask)
-            logits, weights = self._score(values, mask, bool(output_attentions))
+            words, positions = self._words(ids, mask)
+            logits, weights = self._score(words, positions, mask, bool(output_attentions))
         else:
-            values = None
             logits, weights = self._score_from_tables(ids, mask, *tables)
         output = LabelAttentionOutput(
             loss=self._loss(logits.float(), labels),
             logits=logits.float(),
             decoder_state=state,
             label_attentions=weights.expand(-1, logits.shape[1], -1) if output_attentions else None,
-            hidden_states=values if output_hidden_states else None,
+            hidden_states=F.embedding(positions, words) if output_hidden_states else None,
         )
         return output if return_dict or (return_dict is None and self.config.return_dict) else output.to_tuple()
 
@@ -195,13 +198,23 @@ class LEAMForSequenceClassification(LabelClassifierPreTrainedModel):
             ids, mask = torch.cat([state.encoder[0], ids], 1), torch.cat([state.encoder[1], mask], 1)
         return ids, mask, DecoderState(encoder=(ids, mask), num_tokens=num_tokens)
 
-    def _score(self, values: Tensor, mask: Tensor, keep_weights: bool) -> tuple[Tensor, Tensor | None]:
+    def _words(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Different words of the batch `[U, P]` and which stands where `[B, N]`; encoded, every token is different."""
+        if self.config.encoder == "identity":
+            words, positions = different_words(ids, self.embeddings.num_embeddings)
+            return self.embeddings(words), positions
+        values, _ = self.encoder(self.embeddings(ids), mask)
+        return values.flatten(0, 1), torch.arange(ids.numel(), device=ids.device).view(ids.shape)
+
+    def _score(
+        self, words: Tensor, positions: Tensor, mask: Tensor, keep_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
         """Logits `[B, K]` and token weights `[B, 1 or K, N]`."""
         parts, memory = self.attention.parts(), self.config.max_kernel_memory_mb
         if self.config.pooling == "max":
-            mean, weights = mean_by_best_label(values, mask, *parts, memory)
+            mean, weights = mean_by_best_label(words, positions, mask, *parts, memory)
             return self._classify(mean), weights
-        return logits_by_label(values, mask, *parts, self._read_out, memory, keep_weights)
+        return logits_by_label(words, positions, mask, *parts, self._read_out, memory, keep_weights)
 
     def _classify(self, vectors: Tensor) -> Tensor:
         """f₂ of eq. (7): `[..., P]` -> `[..., K]`."""
@@ -221,7 +234,7 @@ class LEAMForSequenceClassification(LabelClassifierPreTrainedModel):
         return loss + self.config.regulariser_weight * penalty
 
     def _vocabulary_tables(self, num_tokens: int) -> tuple[Tensor, Tensor] | None:
-        """Cosine with every label, and f₂'s product, of every word: `[V, K]` each, kept until a weight changes."""
+        """Cosine `[K, V]` of every label and word, and f₂'s product `[V, K]`, kept until a weight changes."""
         weights = (self.embeddings.weight, self.attention.label_embeddings, self.classifier.weight)
         if not self._tables_apply(num_tokens) or any(w.is_inference() for w in weights):
             return None
@@ -229,8 +242,7 @@ class LEAMForSequenceClassification(LabelClassifierPreTrainedModel):
         key = [(w.data_ptr(), w._version, w.dtype, w.device) for w in weights]
         if self._tables is None or self._tables[0] != key:
             words, labels, classifier = (w.detach() for w in weights)
-            similarity = (words @ unit_rows(labels).T) * inverse_norms(words)[:, None]
-            self._tables = key, similarity, words @ classifier.T
+            self._tables = key, word_cosines(words, labels), words @ classifier.T
         return self._tables[1:]
 
     def _tables_apply(self, num_tokens: int) -> bool:
@@ -242,15 +254,14 @@ class LEAMForSequenceClassification(LabelClassifierPreTrainedModel):
         return 8 * labels * len(self.embeddings.weight) <= budget >= 4 * LIVE_ARRAYS * labels * num_tokens
 
     def _score_from_tables(
-        self, ids: Tensor, mask: Tensor, similarity: Tensor, products: Tensor
+        self, ids: Tensor, mask: Tensor, cosines: Tensor, products: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Eq. (3)-(7) with both uses of the word vectors looked up."""
-        looked_up = F.embedding(ids, similarity).transpose(1, 2) * mask[:, None]  # [B, K, N]
-        scores = phrase_scores(looked_up, self.attention.phrase_weight, self.attention.phrase_bias)
+        _, phrase_weight, phrase_bias = self.attention.parts()
+        scores = phrase_scores(spread(cosines, ids, mask), phrase_weight, phrase_bias)
         weights = token_weights(scores, mask, self.config.pooling)  # [B, 1 or K, N]
-        projected = F.embedding(ids, products)  # [B, N, K]
         if self.config.pooling == "max":
-            mean = torch.bmm(weights.to(projected.dtype), projected)[:, 0]
+            read_out = weighted_sum(products, ids, weights)[:, 0]
         else:
-            mean = (weights.to(projected.dtype) * projected.transpose(1, 2)).sum(-1)
-        return mean + self.classifier.bias, weights
+            read_out = (weights.to(products.dtype) * F.embedding(ids, products).transpose(1, 2)).sum(-1)
+        return read_out + self.classifier.bias, weights

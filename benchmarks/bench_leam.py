@@ -1,0 +1,225 @@
+"""Speed and memory of LEAM, as ratios: `python -m benchmarks.bench_leam`.
+
+"Limit" is the products of the equations, timed alone: labels × tokens, weights × tokens, and in training their
+gradients. (The kernels multiply each different word of a batch once, so they can beat it.) Words are drawn from Zipf's
+law, as in text. Variants alternate in one process on one thread; times are processor seconds, the best of some rounds,
+so other load on the machine distorts them little.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from hf_labelattn.models.configuration_label_attention import LabelAttentionConfig
+from hf_labelattn.models.configuration_leam import LEAMConfig
+from hf_labelattn.models.functional_leam import different_words, mean_by_best_label
+from hf_labelattn.models.modeling_label_attention import LabelAttentionForMultiLabel
+from hf_labelattn.models.modeling_leam import LEAMForSequenceClassification
+
+SIZE, WINDOW, VOCABULARY, BATCH = 300, 50, 30_000, 100
+SMALL = ((4, 40), (14, 100))  # labels and words of AG News and, generously, DBPedia
+Clock = dict[str, float]
+
+
+def race(functions: dict[str, Callable], rounds: int) -> Clock:
+    """Best processor seconds of each function, run in turn."""
+    best = dict.fromkeys(functions, float("inf"))
+    for turn in range(rounds + 1):
+        for name, function in functions.items():
+            start = time.process_time()
+            function()
+            if turn:
+                best[name] = min(best[name], time.process_time() - start)
+    return best
+
+
+def row(name: str, clock: Clock, goal: float, ours: str = "ours", reference: str = "limit", peak_mb=None) -> dict:
+    """One line of the table."""
+    ratio = clock[ours] / clock[reference]
+    times = {"ours_s": clock[ours], "reference_s": clock[reference]}
+    return {"name": name, "ratio": ratio, "goal": goal, "unit": f"× {reference}", **times, "peak_mb": peak_mb}
+
+
+@contextmanager
+def growth_mb():
+    """Yields a list that gets the largest growth of resident memory inside the block, in MB."""
+    start, seen, done = _resident_mb(), [0.0], threading.Event()
+
+    def watch():
+        while not done.wait(0.002):
+            seen[0] = max(seen[0], _resident_mb() - start)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        thread.join()
+
+
+def _resident_mb() -> float:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 2**20
+
+
+def text(batch: int, words: int) -> tuple[Tensor, Tensor]:
+    """Ids `[B, N]` after Zipf's law and a mask; documents have half to full length, padding is 0."""
+    generator = torch.Generator().manual_seed(0)
+    frequency = 1 / torch.arange(1, VOCABULARY - 1, dtype=torch.float32)
+    ids = 2 + torch.multinomial(frequency, batch * words, replacement=True, generator=generator).view(batch, words)
+    mask = torch.arange(words) < torch.randint(words // 2, words + 1, (batch, 1), generator=generator)
+    return ids * mask, mask
+
+
+def inputs(batch: int, words: int, labels: int) -> list[Tensor]:
+    """What the kernel takes: different words, positions, mask, label embeddings, kernel, bias."""
+    ids, mask = text(batch, words)
+    different, positions = different_words(ids, VOCABULARY)
+    kernel = 0.1 * torch.randn(2 * WINDOW + 1)
+    return [torch.randn(len(different), SIZE), positions, mask, torch.randn(labels, SIZE), kernel, torch.zeros(labels)]
+
+
+def plain(words: Tensor, positions: Tensor, mask: Tensor, labels: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
+    """Eq. (2)-(6) as one would write them down."""
+    values = words[positions]
+    similarity = F.normalize(labels, dim=-1) @ (F.normalize(values, dim=-1) * mask[..., None]).transpose(1, 2)
+    rows = similarity.flatten(0, 1)[:, None]  # [B * K, 1, N]
+    scores = F.relu(F.conv1d(rows, kernel[None, None], padding=WINDOW).view_as(similarity) + bias[:, None]).amax(1)
+    weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)
+    return (weights[..., None] * values).sum(1)
+
+
+def forward_rows(batch: int, words: int, labels: int, goal: float, rounds: int, against_plain: bool) -> list[dict]:
+    """The kernel alone, in evaluation."""
+    given = inputs(batch, words, labels)
+    values, weights = torch.randn(batch, words, SIZE), torch.rand(batch, 1, words)
+    slices = given[3].split(512)
+
+    def limit():
+        for part in slices:
+            torch.bmm(part.expand(batch, -1, -1), values.transpose(1, 2))
+        torch.bmm(weights, values)
+
+    functions = {"ours": lambda: mean_by_best_label(*given, 256), "limit": limit}
+    functions |= {"plain": lambda: plain(*given)} if against_plain else {}
+    with torch.no_grad(), growth_mb() as peak:
+        mean_by_best_label(*given, 256)
+    with torch.no_grad():
+        clock = race(functions, rounds)
+    shape = f"LEAM forward, B={batch}, {labels:,} labels, {words} words"
+    out = [row(shape, clock, goal, peak_mb=round(peak[0]))]
+    return [*out, row(shape, clock, 0.6, reference="plain")] if against_plain else out
+
+
+def backward_row(batch: int, words: int, labels: int, goal: float, rounds: int) -> dict:
+    """The kernel with its gradients; the limit has the five products."""
+    given = [x.requires_grad_() if x.is_floating_point() else x for x in inputs(batch, words, labels)]
+    values, weights = torch.randn(batch, words, SIZE), torch.rand(batch, 1, words)
+    grad, similarity = torch.randn(batch, 1, SIZE), torch.randn(batch, labels, words)
+
+    def ours():
+        mean, _ = mean_by_best_label(*given, 256)
+        torch.autograd.grad(mean.sum(), [x for x in given if x.requires_grad])
+
+    def limit():
+        every = given[3].detach().expand(batch, -1, -1)
+        torch.bmm(every, values.transpose(1, 2))
+        torch.bmm(weights, values)
+        torch.bmm(grad, values.transpose(1, 2))
+        torch.bmm(similarity, values).sum(0)
+        torch.bmm(similarity.transpose(1, 2), every).baddbmm_(weights.transpose(1, 2), grad)
+
+    clock = race({"ours": ours, "limit": limit}, rounds)
+    return row(f"LEAM forward + backward, B={batch}, {labels:,} labels, {words} words", clock, goal)
+
+
+def training_rows(labels: int, words: int, rounds: int) -> list[dict]:
+    """Whole training steps (look-up, model, gradient, Adam over the word table) against the models of table 4."""
+    base = {"vocab_size": VOCABULARY, "num_labels": labels, "embedding_size": SIZE}
+    base |= {"problem_type": "single_label_classification"}
+    (ids, mask), truth = text(BATCH, words), torch.randint(0, labels, (BATCH,))
+    lstm = {"encoder": "lstm", "attention": "last", "hidden_size": 300, "bidirectional": False}
+    peers = {
+        "SWEM": LabelAttentionConfig.preset("swem", dropout=0.0, **base),
+        "CNN": LabelAttentionConfig.preset("cnn", **base),
+        "LSTM": LabelAttentionConfig(**lstm, **base),
+    }
+    models = {"ours": LEAMForSequenceClassification(LEAMConfig(**base))}
+    models |= {name: LabelAttentionForMultiLabel(config) for name, config in peers.items()}
+    clock = race({name: trainer(model.train(), ids, mask, truth) for name, model in models.items()}, rounds)
+    shape = f"training step, B={BATCH}, {labels} labels, {words} words: LEAM"
+    return [row(shape, clock, goal, reference=name) for name, goal in (("SWEM", 1.3), ("CNN", 1.0), ("LSTM", 1.0))]
+
+
+def trainer(model, ids: Tensor, mask: Tensor, truth: Tensor) -> Callable[[], None]:
+    """One step of the paper's training."""
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3, fused=True)
+
+    def step():
+        optimizer.zero_grad()
+        model(ids, mask, labels=truth).loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def cache_row(labels: int, words: int, rounds: int) -> dict:
+    """Evaluation with and without the vocabulary tables."""
+    config = LEAMConfig(vocab_size=VOCABULARY, num_labels=labels, embedding_size=SIZE)
+    model = LEAMForSequenceClassification(config).eval()
+    ids, mask = text(BATCH, words)
+
+    def score(cached: bool):
+        config.cache_similarity = cached
+        model(ids, mask)
+
+    with torch.no_grad():
+        clock = race({"ours": lambda: score(True), "uncached": lambda: score(False)}, rounds)
+    return row(f"LEAM evaluation, {labels} labels, {words} words: cached G", clock, 0.5, reference="uncached")
+
+
+def memory_row(labels: int, words: int, goal_mb: int) -> dict:
+    """A training step with one softmax per label on one long document, in the memory budget."""
+    config = LEAMConfig(vocab_size=1000, num_labels=labels, embedding_size=SIZE, max_kernel_memory_mb=64)
+    model = LEAMForSequenceClassification(config).train()
+    ids, truth = torch.randint(2, 1000, (1, words)), torch.zeros(1, labels)
+    model(ids[:, :10], labels=truth).loss.backward()
+    start = time.process_time()
+    with growth_mb() as peak:
+        model(ids, labels=truth).loss.backward()
+    name = f"LEAM training, label pooling, {labels:,} labels, {words:,} words: memory"
+    times = {"ours_s": time.process_time() - start, "reference_s": None}
+    return {
+        "name": name,
+        "ratio": peak[0] / goal_mb,
+        "goal": 1.0,
+        "unit": f"× {goal_mb} MB",
+        **times,
+        "peak_mb": peak[0],
+    }
+
+
+def rows() -> list[dict]:
+    """All measurements."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    out = forward_rows(BATCH, 40, 4, 2.0, 20, True) + forward_rows(BATCH, 100, 14, 2.0, 10, True)
+    out += forward_rows(4, 1500, 50, 2.0, 5, True) + forward_rows(4, 500, 8929, 1.3, 2, False)
+    out += [backward_row(BATCH, words, labels, 2.0, 10) for labels, words in SMALL]
+    out += [cache_row(28, 40, 5), memory_row(8929, 2000, 256)]
+    for labels, words in SMALL:
+        out += training_rows(labels, words, 4)
+    return out
+
+
+if __name__ == "__main__":
+    for line in rows():
+        met = "met " if line["ratio"] <= line["goal"] else "MISS"
+        memory = "" if line["peak_mb"] is None else f"  {line['peak_mb']:.0f} MB"
+        print(f"{met} {line['ratio']:7.2f} (goal {line['goal']:g}) {line['unit']:12s} {line['name']}{memory}")
