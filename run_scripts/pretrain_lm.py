@@ -29,7 +29,7 @@ from hf_labelattn.training.language_model import (
     LanguageModelArguments,
     LanguageModelTrainer,
     remove_checkpoints,
-    train_and_report,
+    train_language_model,
 )
 from hf_labelattn.training.text_streams import read_texts
 from hf_labelattn.training.vocabulary_transfer import VocabularyCoverage, transfer_vocabulary
@@ -104,7 +104,7 @@ def main() -> None:
     if coverage is not None:
         trainer.accelerator.print(coverage)
         details["coverage"] = vars(coverage)
-    train_and_report(trainer, details)
+    train_language_model(trainer, details)
 
 
 if __name__ == "__main__":

@@ -126,9 +126,8 @@ class LanguageModelTrainer:
         self.args, self.tokenizer, self.train_documents, self.folder = args, tokenizer, train, Path(args.output_dir)
         self.accelerator = accelerator or Accelerator(cpu=args.use_cpu)
         model.config.direction = args.direction
-        optimizer = torch.optim.AdamW(
-            model.parameters(), args.learning_rate, betas=(0.8, 0.99), weight_decay=args.weight_decay
-        )
+        options = {"betas": (0.8, 0.99), "weight_decay": args.weight_decay, "fused": True}
+        optimizer = torch.optim.AdamW(model.parameters(), args.learning_rate, **options)
         self.rows = args.batch_size * self.accelerator.num_processes
         self._check_sizes(len(train.values), len(validation.values))
         self.evaluation = stream_rows(
@@ -313,7 +312,7 @@ class LanguageModelTrainer:
             )
 
 
-def train_and_report(trainer: LanguageModelTrainer, details: dict | None = None) -> dict:
+def train_language_model(trainer: LanguageModelTrainer, details: dict | None = None) -> dict:
     """Train, print dev perplexity beside the unigram model's, and write results.json and run.json.
 
     Args:

@@ -21,7 +21,7 @@ from hf_labelattn.training.language_model import (
     LanguageModelArguments,
     LanguageModelTrainer,
     checkpoints,
-    train_and_report,
+    train_language_model,
 )
 from hf_labelattn.training.text_streams import (
     join_documents,
@@ -97,7 +97,7 @@ def test_schedules_rise_once_and_fall_once(name):
 
 def test_training_beats_the_unigram_model_and_leaves_a_checkpoint(tmp_path, capsys):
     trainer = make_trainer(tmp_path, num_train_epochs=6, learning_rate=0.05, direction="backward")
-    results = train_and_report(trainer)
+    results = train_language_model(trainer)
     found = results["metrics"]["validation"]
     assert found["perplexity"] < 0.8 * found["unigram_perplexity"]
     assert f"unigram model {found['unigram_perplexity']:.2f}" in capsys.readouterr().out
@@ -133,14 +133,14 @@ class Interrupted(LanguageModelTrainer):
 @pytest.mark.parametrize("dies_at", [2, 8, 14])
 def test_a_killed_run_gives_the_same_weights_as_an_uninterrupted_one(tmp_path, dies_at):
     whole = make_trainer(tmp_path / "whole")
-    results = train_and_report(whole)
+    results = train_language_model(whole)
     assert whole.progress.step > 14
     Interrupted.dies_at = dies_at
     with pytest.raises(KeyboardInterrupt):
-        train_and_report(make_trainer(tmp_path / "killed", Interrupted))
+        train_language_model(make_trainer(tmp_path / "killed", Interrupted))
     assert not (tmp_path / "killed" / "results.json").exists()
     resumed = make_trainer(tmp_path / "killed")
-    assert train_and_report(resumed) == results
+    assert train_language_model(resumed) == results
     for name, value in whole.model.state_dict().items():
         assert torch.equal(resumed.model.state_dict()[name], value), name
 
