@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from transformers import BertConfig, PreTrainedModel
 
+from hf_labelattn.data.documents import DocumentDataset, ragged
 from hf_labelattn.models.configuration_awd_lstm import AwdLstmConfig
 from hf_labelattn.models.configuration_l2r import TokenRankerConfig
 from hf_labelattn.models.configuration_label_attention import PRESETS, LabelAttentionConfig
 from hf_labelattn.models.configuration_plant import PlantConfig
 from hf_labelattn.models.modeling_label_attention import LabelAttentionForMultiLabel
 from hf_labelattn.models.modeling_plant import PlantForICDCoding
+from hf_labelattn.training.arguments import LabelAttnTrainingArguments
 
 VOCAB = 60
 CHUNK = 8
@@ -123,3 +126,30 @@ def targets(batch: int, num_labels: int = 5, seed: int = 1) -> torch.Tensor:
 FITTED: set[str] = set()
 # Models that pool tokens before labels come in.
 WITHOUT_ATTENTION = {"cnn", "bigru", "xmlcnn", "fasttext", "swem"}
+
+
+def dataset(count: int = 24, num_labels: int = 5, seed: int = 0, unseen: int = 0) -> DocumentDataset:
+    """Documents in which label l shows as word 2 + l among random other words.
+
+    Args:
+        count: Number of documents.
+        num_labels: Labels the model knows.
+        seed: Seed of words and labels.
+        unseen: Labels beyond those, each given to one document.
+    """
+    generator = np.random.default_rng(seed)
+    tokens, labels = [], []
+    for i in range(count):
+        chosen = np.flatnonzero(generator.random(num_labels) < 0.4)
+        words = generator.integers(2 + num_labels, VOCAB, generator.integers(3, 20))
+        tokens.append(generator.permutation(np.concatenate([words, 2 + chosen])))
+        labels.append([*chosen, *([num_labels + i] if i < unseen else [])])
+    names = tuple(f"code {i}" for i in range(num_labels + unseen))
+    ids = tuple(f"note {i}" for i in range(count))
+    return DocumentDataset(ragged(tokens), ragged(labels), num_labels, names, ids, ids)
+
+
+def training_arguments(folder, **overrides) -> LabelAttnTrainingArguments:
+    """Arguments of a short, quiet training on the CPU."""
+    quiet = {"output_dir": str(folder), "use_cpu": True, "disable_tqdm": True, "num_train_epochs": 2}
+    return LabelAttnTrainingArguments(**{**quiet, "per_device_train_batch_size": 8, "learning_rate": 0.02, **overrides})
