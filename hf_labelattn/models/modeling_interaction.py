@@ -211,13 +211,14 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
     def _description_keys(self, texts: list[str], tokenizer) -> list[Tensor]:
         """The words of each description, as far as `max_description_tokens`."""
         limit = self.config.max_description_tokens
-        words = self._text_keys(texts, tokenizer) if texts else []
+        words = self.text_keys(texts, tokenizer) if texts else []
         cut = sum(len(row) > limit for row in words)
         if cut:
             logger.warning("%d descriptions are cut to `max_description_tokens=%d` words", cut, limit)
         return [torch.tensor(row[:limit], dtype=torch.long) for row in words]
 
-    def _text_keys(self, texts: list[str], tokenizer) -> list[list[int]]:
+    def text_keys(self, texts: list[str], tokenizer=None) -> list[list[int]]:
+        """The words of texts as the matcher sees them: ids, and minus the hash of words outside the vocabulary."""
         encoded = self._tokenizer(tokenizer)(texts, add_special_tokens=False, return_offsets_mapping=True)
         unknown = self.config.unk_token_id
         keys = []
@@ -263,7 +264,7 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
 
     def _text_words(self, documents: str | Sequence[str], tokenizer) -> tuple[Tensor, Tensor, Tensor]:
         texts = [documents] if isinstance(documents, str) else list(documents)
-        rows = [torch.tensor(row, dtype=torch.long) for row in self._text_keys(texts, tokenizer)]
+        rows = [torch.tensor(row, dtype=torch.long) for row in self.text_keys(texts, tokenizer)]
         lengths = torch.tensor([len(row) for row in rows], device=self.device)
         keys = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self.device)
         return keys, lengths, torch.arange(keys.shape[1], device=self.device).expand_as(keys)

@@ -1,0 +1,156 @@
+"""Speed and memory of interaction matching, as ratios: `python -m benchmarks.bench_interaction`.
+
+"Limit" is the one product the literal form cannot avoid, timed alone: distinct label words × document words. Words are
+drawn by Zipf's law, as in text, so documents repeat theirs. Variants alternate in one process on one thread; times are
+processor seconds, the best of some rounds, so other load on the machine distorts them little.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from hf_labelattn.models.functional_matching import LabelWords, soft_ngram_match
+
+VOCABULARY = 60_000
+Case = tuple[Tensor, Tensor, Tensor, Tensor, LabelWords]
+Clock = dict[str, float]
+
+
+def race(functions: dict[str, Callable], rounds: int) -> Clock:
+    """Best processor seconds of each function, run in turn."""
+    best = dict.fromkeys(functions, float("inf"))
+    for turn in range(rounds + 1):
+        for name, function in functions.items():
+            start = time.process_time()
+            function()
+            if turn:
+                best[name] = min(best[name], time.process_time() - start)
+    return best
+
+
+@contextmanager
+def growth_mb():
+    """Yields a list that gets the largest growth of resident memory inside the block, in MB."""
+    start, seen, done = _resident_mb(), [0.0], threading.Event()
+
+    def watch():
+        while not done.wait(0.002):
+            seen[0] = max(seen[0], _resident_mb() - start)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        thread.join()
+
+
+def _resident_mb() -> float:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 2**20
+
+
+def zipf(count: int, size: int, power: float, generator: torch.Generator) -> Tensor:
+    """Words `[count]` of a vocabulary whose n-th word is drawn as n to minus `power`."""
+    weights = (torch.arange(size, dtype=torch.float64) + 2.7) ** -power
+    return torch.multinomial(weights, count, replacement=True, generator=generator)
+
+
+def make_case(labels: int, label_words: int, batch: int, tokens: int, size: int, mean_length: float = 5.5) -> Case:
+    """Descriptions of 1 to 12 words and documents of equal length, with random unit vectors."""
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.poisson(torch.full((labels,), mean_length - 1), generator).long().add(1).clamp(max=12)
+    rows = zipf(int(lengths.sum()), label_words, 0.6, generator)
+    ids = zipf(batch * tokens, VOCABULARY, 1.05, generator).view(batch, tokens)
+    distinct, columns = ids.unique(return_inverse=True)
+    label_vectors = F.normalize(torch.randn(label_words, size, generator=generator), dim=1)
+    document_vectors = F.normalize(torch.randn(len(distinct), size, generator=generator), dim=1)
+    words = LabelWords(torch.arange(label_words), rows, lengths)
+    return label_vectors, document_vectors, columns, torch.full((batch,), tokens), words
+
+
+def literal(label_vectors: Tensor, document_vectors: Tensor, columns: Tensor, lengths: Tensor, words: LabelWords):
+    """Eq. (1)-(2) label by label: a similarity matrix, its shifted rows added, the maximum of each document."""
+    documents = document_vectors[columns]  # [B, N, D]
+    best = []
+    for rows in words.rows.split(words.lengths.tolist()):
+        similarity = F.pad(label_vectors[rows] @ documents.transpose(1, 2), (0, len(rows)))  # [B, m, N + m]
+        shifted = [similarity[:, j, j : j + columns.shape[1]] for j in range(len(rows))]
+        best.append(torch.stack(shifted).sum(0).amax(1))
+    return torch.stack(best, 1)
+
+
+def with_gradient(match: Callable, case: Case) -> Callable[[], None]:
+    """The match and the gradient of both sides' vectors."""
+    vectors = [t.clone().requires_grad_() for t in case[:2]]
+
+    def run():
+        result = match(*vectors, *case[2:])
+        torch.autograd.grad((result[0] if isinstance(result, tuple) else result).sum(), vectors)
+
+    return run
+
+
+def row(name: str, clock: Clock, goal: float, ours: str, reference: str = "limit", peak_mb=None) -> dict:
+    """One line of the table."""
+    times = {"ours_s": clock[ours], "reference_s": clock[reference]}
+    ratio = clock[ours] / clock[reference]
+    return {"name": name, "ratio": ratio, "goal": goal, "unit": f"× {reference}", **times, "peak_mb": peak_mb}
+
+
+def kernel_rows(batch: int, rounds: int) -> list[dict]:
+    """1,159 labels × 700 tokens × 300 dimensions, as in the paper's medical task."""
+    case = make_case(labels=1159, label_words=1500, batch=batch, tokens=700, size=300)
+    tokens = case[1][case[2].flatten()]
+    with growth_mb() as peak:
+        with_gradient(soft_ngram_match, case)()
+    functions = {
+        "limit": lambda: case[0] @ tokens.T,
+        "forward": lambda: soft_ngram_match(*case),
+        "both": with_gradient(soft_ngram_match, case),
+    }
+    clock = race(functions, rounds)
+    shape = f"B={batch}, 1,159 labels × 700 tokens × 300"
+    clock |= race({"literal": lambda: literal(*case), "literal both": with_gradient(literal, case)}, rounds=1)
+    return [
+        row(f"Interaction forward, {shape}", clock, 1.3, "forward"),
+        row(f"Interaction forward + backward, {shape}", clock, 1.6, "both", peak_mb=round(peak[0])),
+        row(f"Interaction forward, {shape}", clock, 0.2, "forward", "literal"),
+        row(f"Interaction forward + backward, {shape}", clock, 0.2, "both", "literal both"),
+    ]
+
+
+def large_row(labels: int = 40_000, tokens: int = 2_500, goal_seconds: float = 5.0) -> dict:
+    """One long document against a whole code system: processor seconds of all threads, no less than wall seconds."""
+    case = make_case(labels, label_words=15_000, batch=1, tokens=tokens, size=100, mean_length=8.0)
+    soft_ngram_match(*case[:2], case[2][:, :50], torch.tensor([50]), case[4])
+    with growth_mb() as peak:
+        start = time.process_time()
+        soft_ngram_match(*case)
+        seconds = time.process_time() - start
+    name = f"Interaction, {labels:,} labels × a {tokens:,}-token document"
+    sizes = {"ours_s": seconds, "reference_s": goal_seconds, "peak_mb": round(peak[0])}
+    return {"name": name, "ratio": seconds / goal_seconds, "goal": 1.0, "unit": f"× {goal_seconds:.0f} s", **sizes}
+
+
+def rows(rounds: int = 9) -> list[dict]:
+    """All rows."""
+    found = [large_row()]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return found + kernel_rows(1, rounds) + kernel_rows(8, rounds)
+    finally:
+        torch.set_num_threads(threads)
+
+
+if __name__ == "__main__":
+    for line in rows():
+        print(json.dumps(line))
