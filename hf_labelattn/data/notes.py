@@ -6,7 +6,7 @@ a Hub id, or the embedded corpus (`synthetic_notes`). Everything is checked once
 
 Count what is in your files from the shell:
 
-    python -m hf_labelattn.data.notes --train_file train.jsonl.gz --test_file test.jsonl.gz
+    python -m hf_labelattn.data --train_file train.jsonl.gz --test_file test.jsonl.gz
 """
 
 import argparse
@@ -216,7 +216,7 @@ def _summary(groups: set[str], labels: set[str], label_counts: np.ndarray, lengt
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the counts of a source of documents, or say in one line what is wrong with it."""
-    parser = argparse.ArgumentParser(prog="python -m hf_labelattn.data.notes", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m hf_labelattn.data", description=main.__doc__)
     for name in ("train_file", "validation_file", "test_file", "dataset_name", "dataset_config_name"):
         parser.add_argument(f"--{name}")
     for field in fields(NoteColumns):

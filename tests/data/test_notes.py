@@ -10,6 +10,7 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 
 from hf_labelattn.data.notes import NoteColumns, NotesError, describe_notes, load_notes, main
+from hf_labelattn.data.synthetic import synthetic_notes
 
 SECRET = "Mrs Secretname came in coughing"
 
@@ -195,12 +196,12 @@ def test_a_folder_of_files_loads_like_a_hub_dataset(tmp_path, monkeypatch):
 
 
 def test_the_embedded_corpus_takes_its_size_and_seed():
-    first, again, other = (
-        load_notes(dataset_name="synthetic_notes", num_documents=30, seed=seed) for seed in (1, 1, 2)
-    )
-    assert sum(map(len, first.values())) == 30
-    assert "evidence" in first["train"].column_names
-    assert rows_of(first["train"]) == rows_of(again["train"]) != rows_of(other["train"])
+    loaded = load_notes(dataset_name="synthetic_notes", num_documents=30, seed=1)
+    made = synthetic_notes(num_documents=30, seed=1)
+    assert {name: rows_of(split) for name, split in loaded.items()} == {
+        name: rows_of(split) for name, split in made.items()
+    }
+    assert "evidence" in loaded["train"].column_names
 
 
 def test_validation_is_cut_by_group_whatever_the_order_of_rows(tmp_path, caplog):
