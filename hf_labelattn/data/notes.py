@@ -89,7 +89,7 @@ def load_notes(
 def _load_dataset(source: Any, config_name: str | None, num_documents: int, seed: int) -> DatasetDict:
     if isinstance(source, Dataset):
         return DatasetDict({"train": source})
-    if isinstance(source, dict):
+    if isinstance(source, dict) and all(isinstance(part, Dataset) for part in source.values()):
         return source
     if not isinstance(source, str | os.PathLike):
         found = type(source).__name__
@@ -101,10 +101,10 @@ def _load_dataset(source: Any, config_name: str | None, num_documents: int, seed
     try:
         saved = any(Path(source, name).exists() for name in ("dataset_dict.json", "state.json"))
         loaded = load_from_disk(str(source)) if saved else load_dataset(str(source), config_name)
-    except Exception as error:  # whatever the network, the Hub or a builder raises ends in the same advice
+    except Exception as error:  # from the network, the Hub or a builder, whose own message may quote a document
         reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
         hint = "Check the name, the network, and whether a configuration (`dataset_config_name`) must be chosen."
-        raise NotesError(f"dataset `{source}` cannot be loaded: {reason}. {hint}") from error
+        raise NotesError(f"dataset `{source}` cannot be loaded: {reason}. {hint}") from None
     return _load_dataset(loaded, None, 0, 0)
 
 
@@ -143,7 +143,8 @@ def _check_groups(splits: list[Split]) -> None:
         )
     for number, split in enumerate(splits):
         for other in splits[:number]:
-            if shared := set(split.group_or_id) & set(other.group_or_id):
+            comparable = (split.groups is None) == (other.groups is None)
+            if shared := comparable and set(split.group_or_id) & set(other.group_or_id):
                 key = min(shared)
                 places = " and ".join(part.where(part.group_or_id.index(key)) for part in (other, split))
                 count = f"{len(shared):,} group{'s are' if len(shared) > 1 else ' is'}"

@@ -354,7 +354,7 @@ def test_a_group_in_two_splits_is_refused(tmp_path):
 
 def test_a_split_without_groups_beside_one_with_them_is_said(tmp_path, caplog):
     train = write_jsonl(tmp_path / "train.jsonl", [note(1), note(2)])
-    test = write_jsonl(tmp_path / "test.jsonl", [{"id": "t", "text": "x", "labels": []}])
+    test = write_jsonl(tmp_path / "test.jsonl", [{"id": "train-p1", "text": "x", "labels": []}])
     load_notes(train, test_file=test)
     assert f"no group column in {test}" in caplog.text
 
@@ -384,6 +384,8 @@ def test_broken_datasets_are_named():
     )
     assert "expected some of train" in error_of(dataset_name=DatasetDict({"all": Dataset.from_list([note(1)])}))
     assert "`dataset_name` is a list" in error_of(dataset_name=[1])
+    streamed = Dataset.from_list([note(1)]).to_iterable_dataset()
+    assert "`dataset_name` is a dict" in error_of(dataset_name={"train": streamed})
     assert "no rows" in error_of(dataset_name=Dataset.from_list([note(1)]).select([]))
 
 
