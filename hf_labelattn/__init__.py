@@ -21,21 +21,53 @@ from .evaluation import (
     randomization_test,
     search_threshold,
 )
+from .inference.files import PredictionWriter, read_texts_to_code
+from .inference.prediction import Prediction, Predictor
 from .models.configuration_awd_lstm import AwdLstmConfig
+from .models.configuration_interaction import InteractionConfig
+from .models.configuration_l2r import TokenRankerConfig
 from .models.configuration_label_attention import LabelAttentionConfig
 from .models.configuration_leam import LEAMConfig
+from .models.configuration_plant import PlantConfig
 from .models.configuration_tfidf_linear import TfidfLinearConfig
 from .models.modeling_awd_lstm import AwdLstmForCausalLM, AwdLstmModel
+from .models.modeling_interaction import InteractionForMultiLabel
+from .models.modeling_l2r import TokenRankerModel
 from .models.modeling_label_attention import LabelAttentionForMultiLabel
 from .models.modeling_leam import LEAMForSequenceClassification
+from .models.modeling_plant import PlantForICDCoding
 from .models.modeling_tfidf_linear import TfidfLinearForMultiLabel
 from .models.outputs import LabelAttentionOutput
+from .planting.mutual_information import RelevanceCounter, TokenRelevance
+from .planting.plant import PlantingReport, plant_attention
+from .planting.ranking import RankingArguments, train_token_ranker
 from .training.arguments import LabelAttnTrainingArguments
 from .training.cli import parse_arguments, run
-from .training.experiment import DataArguments, PreparedData, is_finished, make_trainer, prepare_data, train_and_report
+from .training.experiment import (
+    DataArguments,
+    PreparedData,
+    encode_split,
+    evaluate_split,
+    is_finished,
+    make_trainer,
+    prepare_data,
+    take_fraction,
+    train_and_report,
+)
+from .training.fastai_weights import load_fastai_language_model
+from .training.language_model import (
+    LanguageModelArguments,
+    LanguageModelTrainer,
+    remove_checkpoints,
+    train_language_model,
+)
 from .training.linear import fit_tfidf_linear
+from .training.plant_stages import PlantArguments, StageCache, apply_recipe, plant_classifier
+from .training.results import metrics_table, write_json
 from .training.starting_points import label_parents, load_embeddings, set_label_prior
+from .training.text_streams import read_texts
 from .training.trainer import LabelAttnTrainer
+from .training.vocabulary_transfer import VocabularyCoverage, transfer_vocabulary
 
 __all__ = [
     "AwdLstmConfig",
@@ -45,6 +77,8 @@ __all__ = [
     "ChunkedDocumentCollator",
     "DataArguments",
     "DocumentDataset",
+    "InteractionConfig",
+    "InteractionForMultiLabel",
     "LEAMConfig",
     "LEAMForSequenceClassification",
     "LabelAttentionConfig",
@@ -54,54 +88,89 @@ __all__ = [
     "LabelAttnTrainer",
     "LabelAttnTrainingArguments",
     "LabelSet",
+    "LanguageModelArguments",
+    "LanguageModelTrainer",
     "LengthAwareSampler",
     "NoteColumns",
     "NotesError",
+    "PlantArguments",
+    "PlantConfig",
+    "PlantForICDCoding",
+    "PlantingReport",
+    "Prediction",
+    "PredictionWriter",
+    "Predictor",
     "PreparedData",
+    "RankingArguments",
+    "RelevanceCounter",
+    "StageCache",
     "StreamingMetrics",
     "TfidfLinearConfig",
     "TfidfLinearForMultiLabel",
+    "TokenRankerConfig",
+    "TokenRankerModel",
+    "TokenRelevance",
+    "VocabularyCoverage",
     "WordVectors",
     "__version__",
+    "apply_recipe",
     "describe_icd",
     "describe_notes",
     "embedding_matrix",
     "encode_documents",
+    "encode_split",
+    "evaluate_split",
     "fit_tfidf_linear",
     "format_icd",
     "group_bootstrap",
     "is_finished",
     "label_parents",
     "load_embeddings",
+    "load_fastai_language_model",
     "load_notes",
     "load_tokenizer",
     "load_word_vectors",
     "make_trainer",
+    "metrics_table",
     "multilabel_metrics",
     "parent_code",
     "parse_arguments",
+    "plant_attention",
+    "plant_classifier",
     "prepare_data",
     "randomization_test",
     "read_label_file",
+    "read_texts",
+    "read_texts_to_code",
+    "remove_checkpoints",
     "run",
     "search_threshold",
     "set_label_prior",
     "synthetic_label_descriptions",
     "synthetic_notes",
+    "take_fraction",
     "top_level_code",
     "train_and_report",
+    "train_language_model",
+    "train_token_ranker",
     "train_word_tokenizer",
+    "transfer_vocabulary",
+    "write_json",
 ]
 
 _CLASSIFIERS = {
     LabelAttentionConfig: LabelAttentionForMultiLabel,
     LEAMConfig: LEAMForSequenceClassification,
+    PlantConfig: PlantForICDCoding,
+    InteractionConfig: InteractionForMultiLabel,
     TfidfLinearConfig: TfidfLinearForMultiLabel,
 }
 for _config, _model in _CLASSIFIERS.items():
     AutoConfig.register(_config.model_type, _config, exist_ok=True)
     AutoModel.register(_config, _model, exist_ok=True)
     AutoModelForSequenceClassification.register(_config, _model, exist_ok=True)
+AutoConfig.register(TokenRankerConfig.model_type, TokenRankerConfig, exist_ok=True)
+AutoModel.register(TokenRankerConfig, TokenRankerModel, exist_ok=True)
 AutoConfig.register(AwdLstmConfig.model_type, AwdLstmConfig, exist_ok=True)
 AutoModel.register(AwdLstmConfig, AwdLstmModel, exist_ok=True)
 AutoModelForCausalLM.register(AwdLstmConfig, AwdLstmForCausalLM, exist_ok=True)

@@ -68,3 +68,19 @@ def word_positions(num_tokens: int, layout: ChunkLayout) -> np.ndarray:
     if layout.chunk_size is None:
         return tokens + len(layout.prefix)
     return tokens // layout.words_per_chunk * layout.chunk_size + tokens % layout.words_per_chunk + len(layout.prefix)
+
+
+def chunk_layout(config, tokenizer=None) -> ChunkLayout:
+    """How documents must be cut for a model: in chunks with special tokens for transformers, whole for the others."""
+    if not config.reads_chunks:
+        return ChunkLayout()
+    prefix, suffix = special_tokens(tokenizer) if tokenizer is not None else ((), ())
+    return ChunkLayout(config.chunk_size, prefix, suffix)
+
+
+def special_tokens(tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Ids a tokenizer puts before and after a text, such as `[CLS]` and `[SEP]`."""
+    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+    full = tokenizer("a", add_special_tokens=True)["input_ids"]
+    start = next((i for i in range(len(full) - len(bare) + 1) if full[i : i + len(bare)] == bare), 0)
+    return tuple(full[:start]), tuple(full[start + len(bare) :])

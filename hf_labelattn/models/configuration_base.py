@@ -19,6 +19,7 @@ class LabelClassifierConfig(PreTrainedConfig):
         threshold: Probability from which a label is predicted; chosen on the development split.
         label_thresholds: One threshold per label instead of the global one.
         label_descriptions: Label name to description, for display and for models that read descriptions.
+        training_counts: Training documents per label, for metrics by frequency.
         training_data: Counts and terms of the training data (never text), for the model card.
         max_kernel_memory_mb: Budget from which label and token chunk sizes are derived.
     """
@@ -33,6 +34,7 @@ class LabelClassifierConfig(PreTrainedConfig):
     threshold: float = 0.5
     label_thresholds: list[float] | None = None
     label_descriptions: dict[str, str] | None = None
+    training_counts: list[int] | None = None
     training_data: dict | None = None
     max_kernel_memory_mb: int = 256
 

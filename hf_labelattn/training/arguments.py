@@ -38,6 +38,9 @@ class LabelAttnTrainingArguments(TrainingArguments):
             "matches trains from the start."
         },
     )
+    frozen: list[str] | None = field(
+        default=None, metadata={"help": "Regular expressions of parameters that are not trained."}
+    )
     early_stopping_patience: int | None = field(
         default=None, metadata={"help": "Stop after this many evaluations without a better dev metric."}
     )

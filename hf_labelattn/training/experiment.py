@@ -58,6 +58,11 @@ class DataArguments:
     overwrite: bool = field(default=False, metadata={"help": "Start anew where a finished run is found."})
 
     @property
+    def columns(self) -> NoteColumns:
+        """What the columns are called in the source."""
+        return NoteColumns(self.id_column, self.group_column, self.text_column, self.labels_column)
+
+    @property
     def synthetic_options(self) -> dict:
         """What `synthetic_notes` takes besides size and seed."""
         options = {"length_scale": self.synthetic_length}
@@ -93,6 +98,7 @@ class PreparedData:
             "label_descriptions": described or None,
             "problem_type": "single_label_classification" if single_label else "multi_label_classification",
             "training_data": {f"{name}_documents": len(split) for name, split in self.splits.items()},
+            "training_counts": list(self.labels.counts),
         }
 
 
@@ -123,7 +129,7 @@ def read_notes(args: DataArguments) -> DatasetDict:
         args.validation_file,
         args.test_file,
         source,
-        columns=NoteColumns(args.id_column, args.group_column, args.text_column, args.labels_column),
+        columns=args.columns,
         label_separator=args.label_separator,
     )
 

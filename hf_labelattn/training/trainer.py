@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from transformers import EarlyStoppingCallback, PreTrainedModel, Trainer
 
-from ..data.chunking import ChunkLayout
+from ..data.chunking import chunk_layout
 from ..data.collator import ChunkedDocumentCollator
 from ..data.documents import DocumentDataset
 from ..data.sampler import LengthAwareSampler
@@ -14,26 +14,10 @@ from .arguments import LabelAttnTrainingArguments
 from .optimizer import clip_gradients, has_sparse_gradients, optimizer_class
 from .param_groups import parameter_groups, read_rates
 from .scoring import ScoreCollector, SplitScores
-from .unfreezing import GradualUnfreezing
+from .unfreezing import GradualUnfreezing, freeze
 from .watchdog import CollapseWatchdog, check_loss
 
 logger = logging.getLogger(__name__)
-
-
-def chunk_layout(config, tokenizer=None) -> ChunkLayout:
-    """How documents must be cut for a model: in chunks with special tokens for transformers, whole for the others."""
-    if not config.reads_chunks:
-        return ChunkLayout()
-    prefix, suffix = special_tokens(tokenizer) if tokenizer is not None else ((), ())
-    return ChunkLayout(config.chunk_size, prefix, suffix)
-
-
-def special_tokens(tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Ids a tokenizer puts before and after a text, such as `[CLS]` and `[SEP]`."""
-    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
-    full = tokenizer("a", add_special_tokens=True)["input_ids"]
-    start = next((i for i in range(len(full) - len(bare) + 1) if full[i : i + len(bare)] == bare), 0)
-    return tuple(full[:start]), tuple(full[start + len(bare) :])
 
 
 class LabelAttnTrainer(Trainer):
@@ -65,6 +49,7 @@ class LabelAttnTrainer(Trainer):
         args.greater_is_better = not args.metric_for_best_model.endswith("loss")
         if args.bptt_chunks is not None:
             model.config.bptt_chunks = args.bptt_chunks
+        freeze(model, args.frozen)
         collator = ChunkedDocumentCollator(
             num_labels=model.config.num_labels,
             layout=chunk_layout(model.config, processing_class),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from transformers import TrainerCallback
+from transformers import PreTrainedModel, TrainerCallback
 
 from .param_groups import match_names
 
@@ -38,3 +38,10 @@ class GradualUnfreezing(TrainerCallback):
 
     def on_train_end(self, args, state, control, model=None, **kwargs):
         self.apply(model, len(self.patterns))
+
+
+def freeze(model: PreTrainedModel, patterns: Sequence[str] | None) -> None:
+    """Leave the parameters that match out of training."""
+    for name, pattern in match_names([name for name, _ in model.named_parameters()], patterns or ()).items():
+        if pattern is not None:
+            model.get_parameter(name).requires_grad_(False)

@@ -1,0 +1,90 @@
+"""Text in, labels with scores out: in batches of like length, in the order of the input, in constant memory."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
+
+from ..data.chunking import chunk_layout
+from ..data.collator import ChunkedDocumentCollator
+from ..data.tokenization import encode_documents, load_tokenizer
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One label of a document, with its probability."""
+
+    label: str
+    score: float
+
+
+class Predictor:
+    """Scores texts with a trained classifier.
+
+    Args:
+        model: A classifier of this library, or the folder or Hub id of one.
+        tokenizer: Its tokenizer; read from the same folder by default.
+        batch_size: Documents scored at once.
+        device: Where to compute; a GPU by default if there is one.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel | str | Path,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        batch_size: int = 16,
+        device: str | torch.device | None = None,
+    ):
+        if not isinstance(model, PreTrainedModel):
+            tokenizer = tokenizer or load_tokenizer(model)
+            model = AutoModelForSequenceClassification.from_pretrained(model)
+        if tokenizer is None:
+            raise ValueError("A model without its tokenizer cannot read text. Pass `tokenizer=` too.")
+        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self.model, self.tokenizer, self.batch_size = model.eval().to(self.device), tokenizer, batch_size
+        config = model.config
+        self.collate = ChunkedDocumentCollator(
+            config.num_labels, chunk_layout(config, tokenizer), config.pad_token_id or 0
+        )
+        self.single_label = config.problem_type == "single_label_classification"
+
+    @torch.no_grad()
+    def scores(self, texts: list[str]) -> np.ndarray:
+        """Probabilities `[documents, labels]`, float32."""
+        ids = encode_documents(self.tokenizer, texts, progress=False)
+        result = np.zeros((len(texts), self.model.config.num_labels), dtype=np.float32)
+        order = np.argsort(-ids.lengths, kind="stable")
+        for start in range(0, len(order), self.batch_size):
+            rows = order[start : start + self.batch_size]
+            batch = self.collate([{"input_ids": ids[row]} for row in rows])
+            logits = self.model(batch["input_ids"].to(self.device), batch["attention_mask"].to(self.device)).logits
+            result[rows] = (logits.softmax(1) if self.single_label else logits.sigmoid()).cpu().numpy()
+        return result
+
+    def predict(self, texts: list[str], top_k: int | None = None) -> list[list[Prediction]]:
+        """Labels of each text, best first: those above the stored threshold, or the `top_k` best."""
+        return [self.choose(row, top_k) for row in self.scores(texts)]
+
+    def choose(self, probabilities: np.ndarray, top_k: int | None = None) -> list[Prediction]:
+        """Labels of one document from its probabilities `[L]`."""
+        config = self.model.config
+        order = np.argsort(-probabilities, kind="stable")
+        if top_k is not None or self.single_label:
+            order = order[: top_k or 1]
+        else:
+            limits = config.threshold if config.label_thresholds is None else np.array(config.label_thresholds)
+            order = order[(probabilities >= limits)[order]]
+        return [Prediction(config.id2label[int(i)], float(probabilities[i])) for i in order]
+
+    def stream(
+        self, rows: Iterable[tuple[str, str]], top_k: int | None = None, buffer: int = 256
+    ) -> Iterator[tuple[str, list[Prediction]]]:
+        """Predict (name, text) pairs of any number, holding at most `buffer` of them."""
+        rows = iter(rows)
+        while part := list(islice(rows, buffer)):
+            names, texts = zip(*part, strict=True)
+            yield from zip(names, self.predict(list(texts), top_k), strict=True)

@@ -1,0 +1,68 @@
+"""Evaluate a trained model on labelled documents, at the threshold stored in it.
+
+    python run_scripts/evaluate.py runs/caml --test_file test.jsonl
+
+Prints the metrics and writes all of them to `results_evaluate.json` in `--output_dir` (default: the model's folder).
+"""
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from transformers import AutoModelForSequenceClassification
+
+from hf_labelattn import (
+    DataArguments,
+    LabelAttnTrainer,
+    LabelAttnTrainingArguments,
+    LabelSet,
+    encode_split,
+    evaluate_split,
+    load_notes,
+    load_tokenizer,
+    metrics_table,
+    parse_arguments,
+    run,
+    write_json,
+)
+
+
+@dataclass
+class EvaluationArguments:
+    """Which model, and where to write."""
+
+    model: str = field(metadata={"help": "Folder or Hub id of a trained model."})
+    output_dir: str | None = field(default=None, metadata={"help": "Folder for the results."})
+    batch_size: int = field(default=32, metadata={"help": "Documents at once."})
+    use_cpu: bool = field(default=False, metadata={"help": "Stay on the CPU."})
+
+
+def main() -> None:
+    """Model and documents → scores → metrics."""
+    args, data_args = parse_arguments(EvaluationArguments, DataArguments)
+    if data_args.test_file is None:
+        raise ValueError("There is nothing to evaluate on. Pass `--test_file`.")
+    model = AutoModelForSequenceClassification.from_pretrained(args.model)
+    tokenizer, config = load_tokenizer(args.model), model.config
+    names = tuple(config.id2label[i] for i in range(config.num_labels))
+    labels = LabelSet(names, ("",) * len(names), tuple(config.training_counts or (0,) * len(names)))
+    notes = load_notes(
+        test_file=data_args.test_file, columns=data_args.columns, label_separator=data_args.label_separator
+    )
+    split = encode_split(notes["test"], labels, tokenizer)
+    folder = Path(args.output_dir or args.model)
+    training = LabelAttnTrainingArguments(
+        output_dir=str(folder), per_device_eval_batch_size=args.batch_size, use_cpu=args.use_cpu, eval_strategy="no"
+    )
+    trainer = LabelAttnTrainer(model, training, processing_class=tokenizer, label_counts=labels.counts)
+    metrics = {"test": evaluate_split(trainer, split)}
+    if trainer.is_world_process_zero():
+        write_json(folder / "results_evaluate.json", {"metrics": metrics, "threshold": config.threshold})
+        print(metrics_table(metrics))
+
+
+if __name__ == "__main__":
+    # The model may be named without a flag, as the first word.
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-") and not sys.argv[1].endswith(".json"):
+        sys.argv.insert(1, "--model")
+    run(main)
