@@ -14,7 +14,6 @@ from .data.synthetic import synthetic_label_descriptions, synthetic_notes
 from .data.tokenization import encode_documents, load_tokenizer, train_word_tokenizer
 from .data.vectors import WordVectors, embedding_matrix, load_word_vectors
 from .evaluation import (
-    LabelAttnMetrics,
     StreamingMetrics,
     group_bootstrap,
     multilabel_metrics,
@@ -174,3 +173,11 @@ AutoModel.register(TokenRankerConfig, TokenRankerModel, exist_ok=True)
 AutoConfig.register(AwdLstmConfig.model_type, AwdLstmConfig, exist_ok=True)
 AutoModel.register(AwdLstmConfig, AwdLstmModel, exist_ok=True)
 AutoModelForCausalLM.register(AwdLstmConfig, AwdLstmForCausalLM, exist_ok=True)
+
+
+def __getattr__(name: str):
+    if name == "LabelAttnMetrics":
+        from .evaluation import LabelAttnMetrics
+
+        return LabelAttnMetrics
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

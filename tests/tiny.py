@@ -152,4 +152,5 @@ def dataset(count: int = 24, num_labels: int = 5, seed: int = 0, unseen: int = 0
 def training_arguments(folder, **overrides) -> LabelAttnTrainingArguments:
     """Arguments of a short, quiet training on the CPU."""
     quiet = {"output_dir": str(folder), "use_cpu": True, "disable_tqdm": True, "num_train_epochs": 2}
-    return LabelAttnTrainingArguments(**{**quiet, "per_device_train_batch_size": 8, "learning_rate": 0.02, **overrides})
+    quiet |= {"per_device_train_batch_size": 8, "learning_rate": 0.02}
+    return LabelAttnTrainingArguments(**{**quiet, **overrides})

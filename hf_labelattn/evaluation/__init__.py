@@ -36,7 +36,6 @@ from .metrics import (
     recall_macro_all,
     recall_micro,
 )
-from .module import LabelAttnMetrics
 from .significance import (
     BootstrapInterval,
     RandomizationTest,
@@ -104,3 +103,12 @@ __all__ = [
     "single_label_metrics",
     "top_k_accuracy",
 ]
+
+
+def __getattr__(name: str):
+    # Lazily: the `evaluate` package is heavy, and a script called evaluate.py beside the caller would be taken for it.
+    if name == "LabelAttnMetrics":
+        from .module import LabelAttnMetrics
+
+        return LabelAttnMetrics
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
