@@ -109,6 +109,15 @@ def test_training_beats_the_unigram_model_and_leaves_a_checkpoint(tmp_path, caps
     assert np.exp(trainer.evaluate()) == pytest.approx(found["perplexity"], rel=1e-6)
 
 
+def test_random_text_cannot_be_predicted(tmp_path):
+    """A target that leaks into the input would show as a perplexity below the number of words."""
+    trainer = make_trainer(tmp_path, num_train_epochs=4, learning_rate=0.05)
+    rng = np.random.default_rng(0)
+    trainer.train_documents = RaggedIds(rng.integers(2, 22, 600).astype(np.int32), np.arange(0, 601, 30))
+    trainer.evaluation = stream_rows(rng.integers(2, 22, 600), 4, pad=0)
+    assert trainer.train().best_loss > np.log(19)
+
+
 def test_evaluation_equals_the_likelihood_of_the_rows_read_whole(tmp_path):
     trainer = make_trainer(tmp_path, bptt=4)
     inputs, targets = (torch.from_numpy(part) for part in trainer.evaluation)
