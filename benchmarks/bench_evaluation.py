@@ -1,7 +1,8 @@
 """Time and memory of the metrics at 10,000 documents × 8,929 labels: `python -m benchmarks.bench_evaluation`.
 
-Everything runs on one thread in a process of its own, so that the peak is that of an evaluation and nothing else; times are processor seconds.
-scikit-learn would need several minutes: it is timed on a slice of labels or documents and scaled up linearly.
+Everything runs on one thread in a process of its own, so that the peak is that of an evaluation and nothing else;
+times are processor seconds. scikit-learn would need minutes: it is timed on a slice of labels or documents and scaled
+up linearly.
 """
 
 import json

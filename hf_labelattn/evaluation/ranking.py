@@ -100,8 +100,9 @@ def threshold_keys(threshold, dtype) -> np.ndarray:
 
 
 def sorted_lines(scores: np.ndarray, targets: SparseTargets) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Walk over the lines that have positives: `scores.T` and `targets` for labels, or
-    `scores` and `targets.transposed` for documents.
+    """Walk over the lines that have positives, sorting them in blocks.
+
+    Lines are labels with `scores.T` and `targets`, documents with `scores` and `targets.transposed`.
 
     Args:
         scores: Scores [lines, elements], possibly a transposed view.
