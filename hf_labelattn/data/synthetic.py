@@ -36,7 +36,7 @@ FEATURES = Features(
 
 _MEDIAN_WORDS, _WORDS_SPREAD = 1490, 0.386
 _CODES_SPREAD, _MOST_CODES = 0.57, 39
-_CLUSTER_SHARES = (0.5, 0.72)  # cumulated: codes from the patient's first and second cluster; the rest from all
+_CLUSTER_SHARES = (0.6, 0.8)  # cumulated: codes from the patient's first and second cluster; the rest from all
 _FORM_WEIGHTS = (0.2, 0.42, 0.78, 1.0)  # cumulated, in the order of `FORMS`
 _UNNAMED = 0.2  # share of codes that only a treatment or finding gives away
 _STAYS = (0.72, 0.9, 0.97)  # cumulated shares of patients with one, two, three stays; the rest have four
@@ -185,7 +185,7 @@ class _Note:
     def write(self, words: float) -> dict:
         for condition in self.conditions:
             self._mention(condition)
-        for _ in range(round(2 + 0.75 * len(self.conditions) * self.rng.uniform(0.5, 1.5))):
+        for _ in range(round(2 + 0.9 * len(self.conditions) * self.rng.uniform(0.5, 1.5))):
             self._distract()
         self._list_drugs()
         self._fill(words)

@@ -92,9 +92,7 @@ def build_lexicon(num_labels: int) -> Lexicon:
     """
     rows = _common_rows() + _rare_rows(num_labels)
     if len(rows) < num_labels:
-        raise ValueError(
-            f"Found `num_labels={num_labels}`, but only {len(rows)} codes can be written about. Pass less."
-        )
+        raise ValueError(f"Found `num_labels={num_labels}`, expected at most {len(rows)}: there are no more codes.")
     conditions = tuple(_condition(rank, *row) for rank, row in enumerate(rows[:num_labels]))
     clusters = {name: _sampler([c for c in conditions if name in c.clusters]) for name in CLUSTERS}
     return Lexicon(
