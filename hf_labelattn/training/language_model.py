@@ -151,9 +151,8 @@ class LanguageModelTrainer:
         inputs, targets = (torch.from_numpy(part[mine].copy()).to(self.accelerator.device) for part in self.evaluation)
         total, state = torch.zeros(2, dtype=torch.float64, device=self.accelerator.device), None
         with torch.no_grad():
-            for words, following in zip(
-                inputs.split(self.args.bptt, 1), targets.split(self.args.bptt, 1), strict=True
-            ):
+            windows = zip(inputs.split(self.args.bptt, 1), targets.split(self.args.bptt, 1), strict=True)
+            for words, following in windows:
                 mask = following != IGNORED
                 output = model(words, mask, state, shift_labels=following)
                 total += torch.stack([output.loss * mask.sum(), mask.sum()])
@@ -173,9 +172,7 @@ class LanguageModelTrainer:
         )
         with bar:
             for window, begin, end in windows_from(lengths, first):
-                rate = self._set_learning_rate(
-                    (epoch + begin / inputs.shape[1]) / self.args.num_train_epochs, end - begin
-                )
+                rate = self._set_learning_rate(epoch + begin / inputs.shape[1], end - begin)
                 loss = self._step(inputs[:, begin:end], targets[:, begin:end], epoch, window, rate)
                 bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
                 bar.update()

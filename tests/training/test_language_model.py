@@ -109,6 +109,24 @@ def test_training_beats_the_unigram_model_and_leaves_a_checkpoint(tmp_path, caps
     assert np.exp(trainer.evaluate()) == pytest.approx(found["perplexity"], rel=1e-6)
 
 
+class Watched(LanguageModelTrainer):
+    """A trainer that notes the rate of each step, without the part that depends on the window's length."""
+
+    def _step(self, words, following, epoch, window, rate):
+        self.__dict__.setdefault("rates", []).append(rate * self.args.bptt / words.shape[1])
+        assert {group["lr"] for group in self.optimizer.param_groups} == {rate}
+        return super()._step(words, following, epoch, window, rate)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_schedule_spans_the_whole_run(tmp_path, name):
+    trainer = make_trainer(tmp_path, Watched, schedule=name, num_train_epochs=4, learning_rate=0.02)
+    trainer.train()
+    rates = np.array(trainer.rates) / 0.02
+    assert rates[0] == pytest.approx(SCHEDULES[name](0.0)) and rates[-1] < 0.1
+    assert rates.max() > 0.95 and 0.05 < rates.argmax() / len(rates) < 0.35
+
+
 def test_random_text_cannot_be_predicted(tmp_path):
     """A target that leaks into the input would show as a perplexity below the number of words."""
     trainer = make_trainer(tmp_path, num_train_epochs=4, learning_rate=0.05)
