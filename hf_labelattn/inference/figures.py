@@ -144,15 +144,15 @@ def draw_cosine_matrix(space: JointSpace, max_labels: int = 40) -> Figure:
         max_labels: With more labels than this, those with the most documents are shown.
     """
     shown = space.most_frequent(max_labels)
-    matrix, count = cosine_matrix(shown), len(shown.names)
-    side = 2.2 + 0.42 * min(count, 30)
-    figure = _new_figure(side + 1.0, side)
+    matrix, count, names = cosine_matrix(shown), len(shown.names), [_short(name) for name in shown.names]
+    side, margin = 1.5 + 0.4 * min(count, 30), 0.09 * max(map(len, names))
+    figure = _new_figure(side + margin + 1.0, side + 0.7 * margin)
     axes = figure.add_subplot()
     limit = max(0.1, float(np.nanmax(np.abs(matrix))))
     image = axes.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit)
     size = 9 if count <= 20 else 6.5
-    axes.set_xticks(range(count), shown.names, rotation=45, ha="right", rotation_mode="anchor", fontsize=size)
-    axes.set_yticks(range(count), shown.names, fontsize=size)
+    axes.set_xticks(range(count), names, rotation=45, ha="right", rotation_mode="anchor", fontsize=size)
+    axes.set_yticks(range(count), names, fontsize=size)
     axes.set_xlabel("label embedding")
     axes.set_ylabel("mean document of the class")
     axes.set_title(_title("Cosine of mean documents and labels", space, shown), fontsize=10)
@@ -178,9 +178,9 @@ def draw_joint_space(space: JointSpace, max_points: int = 2000, max_labels: int 
     colours = np.array(_colours(len(shown.names)))
     size = 18 if len(documents) < 500 else 7
     axes.scatter(*documents.T, s=size, c=colours[classes], alpha=0.6, linewidths=0)
-    axes.scatter(*labels.T, s=170, c=colours, edgecolors="black", linewidths=1.6, zorder=3)
+    axes.scatter(*labels.T, s=170, c=colours, edgecolors="black", linewidths=1.6, zorder=4)
     for name, point in zip(shown.names, labels, strict=True):
-        _name_point(axes, name, point)
+        _name_point(axes, _short(name), point)
     axes.set_xticks([])
     axes.set_yticks([])
     axes.margins(0.08)
@@ -240,6 +240,10 @@ def _cycle(count: int) -> list[str]:
     return [MARKERS[i % len(MARKERS)] for i in range(count)]
 
 
+def _short(name: str, length: int = 30) -> str:
+    return name if len(name) <= length else name[: length - 1] + "…"
+
+
 def _title(what: str, space: JointSpace, shown: JointSpace) -> str:
     total, count = len(space.names), len(shown.names)
     return what if count == total else f"{what} ({count} of {total:,} labels)"
@@ -256,5 +260,6 @@ def _name_point(axes: Axes, name: str, point: np.ndarray) -> None:
     from matplotlib.patheffects import withStroke
 
     outline = [withStroke(linewidth=3, foreground="white")]
-    style = {"fontsize": 9, "weight": "bold", "path_effects": outline, "zorder": 4}
-    axes.annotate(name, point, xytext=(9, 5), textcoords="offset points", **style)
+    # Below the large dots, so that a name never hides a neighbour's dot.
+    style = {"fontsize": 9, "weight": "bold", "path_effects": outline, "zorder": 3, "ha": "center"}
+    axes.annotate(name, point, xytext=(0, 9), textcoords="offset points", **style)
