@@ -11,8 +11,9 @@ from .data.labels import LabelSet, read_label_file
 from .data.notes import NoteColumns, NotesError, describe_notes, load_notes
 from .data.sampler import LengthAwareSampler
 from .data.synthetic import synthetic_label_descriptions, synthetic_notes
-from .data.tokenization import encode_documents, load_tokenizer, train_word_tokenizer
-from .data.vectors import WordVectors, embedding_matrix, load_word_vectors
+from .data.synthetic_statistics import corpus_statistics, format_statistics
+from .data.tokenization import RaggedIds, encode_documents, load_tokenizer, train_word_tokenizer
+from .data.vectors import VectorsError, WordVectors, embedding_matrix, load_word_vectors
 from .evaluation import (
     StreamingMetrics,
     group_bootstrap,
@@ -100,6 +101,7 @@ __all__ = [
     "PredictionWriter",
     "Predictor",
     "PreparedData",
+    "RaggedIds",
     "RankingArguments",
     "RelevanceCounter",
     "StageCache",
@@ -109,10 +111,12 @@ __all__ = [
     "TokenRankerConfig",
     "TokenRankerModel",
     "TokenRelevance",
+    "VectorsError",
     "VocabularyCoverage",
     "WordVectors",
     "__version__",
     "apply_recipe",
+    "corpus_statistics",
     "describe_icd",
     "describe_notes",
     "embedding_matrix",
@@ -121,6 +125,7 @@ __all__ = [
     "evaluate_split",
     "fit_tfidf_linear",
     "format_icd",
+    "format_statistics",
     "group_bootstrap",
     "is_finished",
     "label_parents",

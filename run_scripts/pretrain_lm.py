@@ -19,20 +19,26 @@ from dataclasses import dataclass, field
 import numpy as np
 from transformers import set_seed
 
-from hf_labelattn.data.tokenization import encode_documents, load_tokenizer, train_word_tokenizer
-from hf_labelattn.models.configuration_awd_lstm import AwdLstmConfig
-from hf_labelattn.models.modeling_awd_lstm import AwdLstmForCausalLM
-from hf_labelattn.training.cli import parse_arguments, run
-from hf_labelattn.training.experiment import DataArguments, is_finished, take_fraction
-from hf_labelattn.training.fastai_weights import load_fastai_language_model
-from hf_labelattn.training.language_model import (
+from hf_labelattn import (
+    AwdLstmConfig,
+    AwdLstmForCausalLM,
+    DataArguments,
     LanguageModelArguments,
     LanguageModelTrainer,
+    VocabularyCoverage,
+    encode_documents,
+    is_finished,
+    load_fastai_language_model,
+    load_tokenizer,
+    parse_arguments,
+    read_texts,
     remove_checkpoints,
+    run,
+    take_fraction,
     train_language_model,
+    train_word_tokenizer,
+    transfer_vocabulary,
 )
-from hf_labelattn.training.text_streams import read_texts
-from hf_labelattn.training.vocabulary_transfer import VocabularyCoverage, transfer_vocabulary
 
 
 @dataclass
