@@ -1,6 +1,6 @@
 """Text in, labels with scores out: in batches of like length, in the order of the input, in constant memory."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -52,18 +52,25 @@ class Predictor:
         )
         self.single_label = config.problem_type == "single_label_classification"
 
-    @torch.no_grad()
     def scores(self, texts: list[str]) -> np.ndarray:
         """Probabilities `[documents, labels]`, float32."""
-        ids = encode_documents(self.tokenizer, texts, progress=False)
-        result = np.zeros((len(texts), self.model.config.num_labels), dtype=np.float32)
-        order = np.argsort(-ids.lengths, kind="stable")
+        return self.score_ids(encode_documents(self.tokenizer, texts, progress=False))
+
+    @torch.no_grad()
+    def score_ids(self, documents: Sequence[np.ndarray]) -> np.ndarray:
+        """Probabilities `[documents, labels]` of documents given as token ids without special tokens."""
+        result = np.zeros((len(documents), self.model.config.num_labels), dtype=np.float32)
+        order = np.argsort([-len(ids) for ids in documents], kind="stable")
         for start in range(0, len(order), self.batch_size):
             rows = order[start : start + self.batch_size]
-            batch = self.collate([{"input_ids": ids[row]} for row in rows])
+            batch = self.collate([{"input_ids": documents[row]} for row in rows])
             logits = self.model(batch["input_ids"].to(self.device), batch["attention_mask"].to(self.device)).logits
-            result[rows] = (logits.softmax(1) if self.single_label else logits.sigmoid()).cpu().numpy()
+            result[rows] = self.probabilities(logits)
         return result
+
+    def probabilities(self, logits: torch.Tensor) -> np.ndarray:
+        """Logits `[documents, labels]` as probabilities."""
+        return (logits.softmax(1) if self.single_label else logits.sigmoid()).float().cpu().numpy()
 
     def predict(self, texts: list[str], top_k: int | None = None) -> list[list[Prediction]]:
         """Labels of each text, best first: those above the stored threshold, or the `top_k` best."""

@@ -1,0 +1,166 @@
+"""How much each token of one document speaks for a label, whatever the model is.
+
+Models are told apart by `config.model_type`, so that a class loaded from a checkpoint's own code is known too.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+WINDOW = 512  # tokens whose scores for all labels are held at once
+
+
+@torch.no_grad()
+def token_weights(model: nn.Module, input_ids: Tensor, attention_mask: Tensor, label_ids: Tensor) -> Tensor:
+    """Shares `[l, N]` of the tokens of one document in what speaks for each of some labels.
+
+    A row sums to one, or is zero where nothing speaks for the label. Label-wise attention gives its own weights, PLANT
+    learned and planted ones together, the linear model what each word adds, interaction matching the window that
+    matches; models that pool words before labels come in are asked by gradient times input.
+
+    Args:
+        model: A classifier in evaluation mode.
+        input_ids: `[1, chunks, T]`.
+        attention_mask: Same shape.
+        label_ids: `[l]`.
+    """
+    read = {
+        "tfidf_linear": _linear,
+        "label_attention": _zoo,
+        "leam": _leam,
+        "plant": _plant,
+        "interaction": _interaction,
+    }.get(model.config.model_type, input_gradients)
+    return shares(read(model, input_ids, attention_mask, label_ids).float() * attention_mask.flatten())
+
+
+def shares(weights: Tensor) -> Tensor:
+    """The positive part of each row, scaled to sum to one; a row without any stays zero.
+
+    >>> shares(torch.tensor([[3.0, -2.0, 1.0], [-1.0, 0.0, 0.0]]))
+    tensor([[0.7500, 0.0000, 0.2500],
+            [0.0000, 0.0000, 0.0000]])
+    """
+    positive = weights.clamp(min=0)
+    total = positive.sum(1, keepdim=True)
+    return positive / total.masked_fill(total == 0, 1.0)
+
+
+def mixed(first: Tensor, second: Tensor, part: Tensor) -> Tensor:
+    """Two kinds of evidence `[l, N]` as one, with `part` `[l]` of the second."""
+    return (1 - part)[:, None] * shares(first) + part[:, None] * shares(second)
+
+
+def _linear(model: nn.Module, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
+    return model.token_contributions(ids, mask, labels)[0]
+
+
+def _zoo(model: nn.Module, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
+    if model.config.encoder == "ngram_hash":
+        return _ngrams(model, ids, labels)
+    if not model.attention.has_attention:
+        return input_gradients(model, ids, mask, labels)
+    hidden, real = model(ids, mask, output_hidden_states=True).hidden_states, mask.flatten(1).bool()
+    parts = zip(hidden.split(WINDOW, 1), real.split(WINDOW, 1), strict=True)
+    return torch.cat([model.attention.attention_scores(*part)[0, labels] for part in parts], 1).softmax(1)
+
+
+def _ngrams(model: nn.Module, ids: Tensor, labels: Tensor) -> Tensor:
+    """What the n-grams of a hashed bag add to the logits, each divided among its words: sums to logit - bias."""
+    words, longest = ids.flatten(), min(model.encoder.max_ngram, ids.numel())
+    count = sum(len(words) - n for n in range(longest))
+    readout = model.attention.classifier.weight[labels].T  # [D, l]
+    result, shorter = torch.zeros(len(words), len(labels), device=ids.device), None
+    for n in range(1, longest + 1):
+        rows = words.unfold(0, n, 1)  # [R, n]
+        ending, _ = model.encoder(rows, torch.ones_like(rows).bool(), context=n - 1)  # all n-grams that end a row
+        added = (ending if shorter is None else ending - shorter[1:]) @ readout / (n * count)
+        for place in range(n):
+            result[place : place + len(rows)] += added
+        shorter = ending
+    return result.T
+
+
+def _leam(model: nn.Module, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
+    shared = model.config.pooling == "max"
+    output = model(ids, mask, output_attentions=True, output_hidden_states=shared)
+    weights = output.label_attentions[0, labels]
+    if not shared:
+        return weights
+    # All labels share these weights: what tells labels apart is what a word, so weighted, adds to each.
+    words = output.hidden_states[0].to(weights)
+    mean = (weights[:1] @ words).detach().requires_grad_()
+    with torch.enable_grad():
+        logits = model._classify(mean.to(model.dtype))[0, labels]
+    slopes = [torch.autograd.grad(logit, mean, retain_graph=True)[0] for logit in logits]
+    return weights * (torch.cat(slopes) @ words.T)
+
+
+def _plant(model: nn.Module, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
+    output = model(ids, mask, output_attentions=True, attention_labels=labels)
+    weights = output.label_attentions[0]
+    if model.prior is None:
+        return weights
+    added = model.prior.token_contributions(ids, mask, labels)[0]
+    by_reader = (output.logits - model.prior(ids, mask).logits - model.label_bias)[0, labels].clamp(min=0)
+    by_prior = added.sum(1).clamp(min=0)
+    return mixed(weights, added, by_prior / (by_prior + by_reader).clamp(min=1e-9))
+
+
+def _interaction(model: nn.Module, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
+    output = model(ids, mask, return_dict=True)
+    first, length = output.match_position[0, labels].T[..., None]  # [l, 1] each
+    tokens = torch.arange(ids.numel(), device=ids.device)
+    window = ((tokens >= first) & (tokens < first + length)).float()
+    matched = model.combination.match_logits(output.match_scores[0, labels]).sigmoid() * (length[:, 0] > 0)
+    columns = model.base_columns[labels]
+    if model.base is None or not (columns >= 0).any():
+        return window
+    base = torch.zeros_like(window)
+    base[columns >= 0] = token_weights(model.base, ids, mask, columns[columns >= 0])
+    return mixed(base, window, torch.where(columns >= 0, matched, 1.0))
+
+
+def input_gradients(model: nn.Module, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
+    """The slope of each label's logit along each word vector, times that vector `[l, N]`."""
+    foreign = not hasattr(model, "document_view")
+    inputs = (ids[0], mask[0]) if foreign else (ids, mask)
+    vectors: list[Tensor] = []
+    # Without cuDNN, whose recurrent layers refuse gradients in evaluation mode.
+    with torch.enable_grad(), one_window(model.config, ids.numel()), torch.backends.cudnn.flags(enabled=False):
+        with captured(model.get_input_embeddings(), vectors.append):
+            logits = model(*inputs).logits.amax(0)[labels]
+        slopes = [torch.autograd.grad(logit, vectors, retain_graph=True) for logit in logits]
+    rows = [[(g * v).sum(-1).flatten() for g, v in zip(row, vectors, strict=True)] for row in slopes]
+    return torch.stack([torch.cat(row) for row in rows]).detach()
+
+
+@contextmanager
+def captured(embeddings: nn.Module, keep: Callable[[Tensor], None]) -> Iterator[None]:
+    """Hand the word vectors of a forward pass to `keep`, as leaves of the graph."""
+
+    def hook(module, inputs, output):
+        leaf = output.detach().requires_grad_()
+        keep(leaf)
+        return leaf
+
+    handle = embeddings.register_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def one_window(config, num_tokens: int) -> Iterator[None]:
+    """Let the model read the whole document at once, so that every word is embedded exactly once."""
+    before = getattr(config, "bptt_chunks", None)
+    if before is not None:
+        config.bptt_chunks = max(1, num_tokens)
+    try:
+        yield
+    finally:
+        if before is not None:
+            config.bptt_chunks = before
