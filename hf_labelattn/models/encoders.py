@@ -176,23 +176,22 @@ class HashedBagFunction(torch.autograd.Function):
     """Sum of table rows per document; the gradient of the table is sparse, coalesced and as small as the batch."""
 
     @staticmethod
-    def forward(ctx, table: Tensor, buckets: Tensor, documents: Tensor, num_documents: int) -> Tensor:
-        unique, inverse = torch.unique(buckets, return_inverse=True)
-        pairs = torch.stack([documents, inverse])
-        ones = torch.ones(len(buckets), dtype=table.dtype, device=table.device)
-        shape = (num_documents, len(unique))
-        bag = torch.sparse_coo_tensor(pairs, ones, shape, check_invariants=False).coalesce()
-        ctx.save_for_backward(unique, bag)
+    def forward(ctx, table: Tensor, rows: Tensor, counts: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, counts)
         ctx.table_shape = table.shape
-        return torch.sparse.mm(bag, table[unique])
+        return F.embedding_bag(rows, table, counts.cumsum(0) - counts, mode="sum")
 
     @staticmethod
     def backward(ctx, grad: Tensor):
-        unique, bag = ctx.saved_tensors
-        rows = torch.sparse.mm(bag.t(), grad)
+        rows, counts = ctx.saved_tensors
+        documents = torch.arange(len(counts), device=rows.device).repeat_interleave(counts)
+        ordered, order = rows.sort()
+        unique, repeats = ordered.unique_consecutive(return_counts=True)
+        # The gradient of a row is the sum over the documents it stands in: a bag of rows of `grad`.
+        values = F.embedding_bag(documents[order], grad.contiguous(), repeats.cumsum(0) - repeats, mode="sum")
         shape = ctx.table_shape
-        sparse = torch.sparse_coo_tensor(unique[None], rows, shape, is_coalesced=True, check_invariants=False)
-        return sparse, None, None, None
+        sparse = torch.sparse_coo_tensor(unique[None], values, shape, is_coalesced=True, check_invariants=False)
+        return sparse, None, None
 
 
 class HashedNgramBag(nn.Module):
@@ -217,16 +216,16 @@ class HashedNgramBag(nn.Module):
 
     def forward(self, input_ids: Tensor, mask: Tensor, context: int = 0) -> tuple[Tensor, Tensor]:
         """Sum `[B, D]` and number `[B]` of the n-grams of each row that end after its first `context` words."""
-        documents, rows = [], []
+        rows, fresh = [], []
         code, valid = input_ids, mask
         for n in range(self.max_ngram):
             if n:
                 code = code[:, :-1] * 116049371 + input_ids[:, n:]
                 valid = valid[:, :-1] & mask[:, n:]
-            fresh = valid[:, max(0, context - n) :]
-            found = code[:, max(0, context - n) :][fresh]
-            rows.append(self.vocab_size + found % self.buckets if n else found)
-            documents.append(fresh.nonzero()[:, 0])
-        documents = torch.cat(documents)
-        total = HashedBagFunction.apply(self.table, torch.cat(rows), documents, len(input_ids))
-        return total, torch.bincount(documents, minlength=len(input_ids)).to(total.dtype)
+            new = slice(max(0, context - n), None)
+            rows.append(self.vocab_size + code[:, new] % self.buckets if n else code[:, new])
+            fresh.append(valid[:, new])
+        rows, fresh = torch.cat(rows, 1), torch.cat(fresh, 1)
+        counts = fresh.sum(1)
+        total = HashedBagFunction.apply(self.table, rows[fresh], counts)
+        return total, counts.to(total.dtype)

@@ -5,10 +5,11 @@ from torch.optim import AdamW, Optimizer
 
 
 class SparseAwareAdamW(AdamW):
-    """AdamW for dense gradients; for sparse ones, Adam on the touched rows only (moments of other rows stand still).
+    """AdamW for dense gradients; for sparse ones a row-wise Adam on the touched rows only.
 
     A hashed n-gram table has half a million rows of which a batch touches a few thousand: stepping the whole table
-    would cost a hundred times the forward pass.
+    would cost a hundred times the forward pass. A row's step is its gradient over the running root mean square of its
+    gradients, bias-corrected by how often the row was touched; one number per row is kept instead of two tables.
     """
 
     @torch.no_grad()
@@ -30,17 +31,14 @@ class SparseAwareAdamW(AdamW):
         rows, values = grad.indices()[0], grad.values()
         state = self.state[parameter]
         if not state:
-            state["step"] = torch.tensor(0.0)
-            state["exp_avg"] = torch.zeros_like(parameter)
-            state["exp_avg_sq"] = torch.zeros_like(parameter)
-        state["step"] += 1
-        beta1, beta2 = group["betas"]
-        mean = torch.lerp(values, state["exp_avg"][rows], beta1)
-        square = torch.lerp(values * values, state["exp_avg_sq"][rows], beta2)
-        state["exp_avg"][rows], state["exp_avg_sq"][rows] = mean, square
-        step = state["step"].item()
-        scale = (square / (1 - beta2**step)).sqrt_().add_(group["eps"])
-        parameter.index_add_(0, rows, (mean / (1 - beta1**step)).div_(scale), alpha=-group["lr"])
+            state["step"] = torch.zeros(len(parameter), device=parameter.device)
+            state["exp_avg_sq"] = torch.zeros(len(parameter), device=parameter.device)
+        decay = group["betas"][1]
+        step = state["step"][rows] + 1
+        square = torch.lerp(values.pow(2).mean(1), state["exp_avg_sq"][rows], decay)
+        state["step"][rows], state["exp_avg_sq"][rows] = step, square
+        scale = (square / (1 - decay**step)).sqrt_().add_(group["eps"])
+        parameter.index_add_(0, rows, values / scale[:, None], alpha=-group["lr"])
 
 
 def has_sparse_gradients(model: torch.nn.Module) -> bool:
