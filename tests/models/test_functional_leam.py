@@ -15,6 +15,10 @@ NUM_WORDS = 8  # fewer than tokens: some words stand in several places
 LENGTHS = [6, 9, 1]
 
 
+def read_out(mean, part):
+    return mean.sum(-1)
+
+
 def make(kind, num_labels, window=2, seed=0):
     generator = torch.Generator().manual_seed(seed)
 
@@ -111,6 +115,16 @@ def test_max_pooling_is_equations_2_to_6(kind, num_labels):
 
 
 @pytest.mark.parametrize("num_labels", [FEW, MANY])
+@pytest.mark.parametrize("kind", ["shared", "depthwise", "full"])
+def test_words_that_no_label_wants_weigh_the_same(kind, num_labels):
+    words, positions, mask, labels, weight, bias = make(kind, num_labels)
+    inputs = words, positions, mask, labels, weight, bias.detach() - 100
+    for _, weights in (leam.mean_by_best_label(*inputs, 256), leam.logits_by_label(*inputs, read_out, 256, True)):
+        uniform = (mask / mask.sum(1, keepdim=True))[:, None]
+        torch.testing.assert_close(weights, uniform.expand_as(weights))
+
+
+@pytest.mark.parametrize("num_labels", [FEW, MANY])
 @pytest.mark.parametrize("kind", KINDS)
 def test_label_pooling_is_equations_2_to_6_per_label(kind, num_labels):
     inputs = make(kind, num_labels)
@@ -137,7 +151,7 @@ def test_slices_of_labels_change_nothing(kind, monkeypatch):
 
 
 def label_logits(inputs):
-    return leam.logits_by_label(*inputs, lambda mean, part: mean.sum(-1), max_memory_mb=256)[0]
+    return leam.logits_by_label(*inputs, read_out, max_memory_mb=256)[0]
 
 
 def test_the_memory_budget_decides_the_slices():

@@ -222,6 +222,15 @@ class TestCache:
         assert_close(model(ids, mask).logits, expected(ids, mask).logits)
         assert model._tables is None
 
+    @pytest.mark.parametrize("variant", ["clinical", "authors"])
+    @torch.no_grad()
+    def test_is_left_alone_where_words_are_not_the_whole_story(self, variant):
+        model, (ids, mask) = make(variant), tiny.documents()
+        plain = model(ids, mask).logits
+        model.config.cache_similarity = True
+        assert_close(model(ids, mask).logits, plain)
+        assert model._tables is None
+
     @torch.inference_mode()
     def test_works_in_inference_mode(self):
         model, (ids, mask) = make("cached"), tiny.documents()
