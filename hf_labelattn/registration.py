@@ -1,10 +1,11 @@
 """Makes the classes known to transformers: `AutoModel` finds them, and a checkpoint carries their code.
 
 A folder written by `save_pretrained` then loads in two ways: with `import hf_labelattn` and plain `AutoModel`, or with
-`trust_remote_code=True` where this library is not installed.
+`trust_remote_code=True` where this library is not installed. `push_to_hub` uploads such a folder, privately.
 """
 
 from functools import wraps
+from tempfile import TemporaryDirectory
 
 from transformers import (
     AutoConfig,
@@ -14,6 +15,7 @@ from transformers import (
     PreTrainedModel,
 )
 
+from .hub.push import push_folder
 from .models.configuration_awd_lstm import AwdLstmConfig
 from .models.configuration_interaction import InteractionConfig
 from .models.configuration_l2r import TokenRankerConfig
@@ -56,6 +58,7 @@ def _register(config: type, models: dict[type, type[PreTrainedModel]]) -> None:
         if "_auto_class" not in vars(model):
             model.register_for_auto_class(auto.__name__)
             _write_auto_map(model, auto_map)
+            model.push_to_hub = push_to_hub
 
 
 def _file(model: type) -> str:
@@ -73,3 +76,30 @@ def _write_auto_map(model: type[PreTrainedModel], auto_map: dict[str, str]) -> N
         return save(self, *args, **kwargs)
 
     model.save_pretrained = save_pretrained
+
+
+def push_to_hub(
+    model: PreTrainedModel,
+    repo_id: str,
+    *,
+    private: bool = True,
+    i_have_permission: bool = False,
+    commit_message: str = "Upload model",
+    token: str | None = None,
+    **save_options,
+):
+    """Upload the model with its code and card; becomes the method `push_to_hub` of every model.
+
+    Args:
+        model: The model.
+        repo_id: Where to, as "organisation/name"; created if it does not exist.
+        private: Unlike in transformers, True by default.
+        i_have_permission: The owners of credentialed training data allowed publication.
+        commit_message: What the Hub's history says.
+        token: Access token; by default the one of `hf auth login` or `HF_TOKEN`.
+        **save_options: Passed on to `save_pretrained`.
+    """
+    with TemporaryDirectory() as folder:
+        model.save_pretrained(folder, **save_options)
+        options = {"public": not private, "i_have_permission": i_have_permission, "token": token}
+        return push_folder(folder, repo_id, commit_message=commit_message, **options)
