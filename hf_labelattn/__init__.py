@@ -21,7 +21,9 @@ from .evaluation import (
     randomization_test,
     search_threshold,
 )
+from .inference.evidence import Evidence, evidence_quality, explain
 from .inference.files import PredictionWriter, read_texts_to_code
+from .inference.html import write_page
 from .inference.prediction import Prediction, Predictor
 from .models.configuration_awd_lstm import AwdLstmConfig
 from .models.configuration_interaction import InteractionConfig
@@ -51,6 +53,7 @@ from .training.experiment import (
     is_finished,
     make_trainer,
     prepare_data,
+    read_notes,
     take_fraction,
     train_and_report,
 )
@@ -77,6 +80,7 @@ __all__ = [
     "ChunkedDocumentCollator",
     "DataArguments",
     "DocumentDataset",
+    "Evidence",
     "InteractionConfig",
     "InteractionForMultiLabel",
     "LEAMConfig",
@@ -123,6 +127,8 @@ __all__ = [
     "encode_documents",
     "encode_split",
     "evaluate_split",
+    "evidence_quality",
+    "explain",
     "fit_tfidf_linear",
     "format_icd",
     "format_statistics",
@@ -144,6 +150,7 @@ __all__ = [
     "prepare_data",
     "randomization_test",
     "read_label_file",
+    "read_notes",
     "read_texts",
     "read_texts_to_code",
     "remove_checkpoints",
@@ -160,6 +167,7 @@ __all__ = [
     "train_word_tokenizer",
     "transfer_vocabulary",
     "write_json",
+    "write_page",
 ]
 
 _CLASSIFIERS = {
