@@ -24,7 +24,7 @@ function choose(code, scroll) {
   if (scroll && shown.length) {
     const strength = mark => Number(mark.style.getPropertyValue("--strength"));
     const best = shown.reduce((a, b) => strength(b) > strength(a) ? b : a);
-    best.scrollIntoView({block: "center", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth"});
+    best.scrollIntoView({block: "nearest"});
   }
 }
 
@@ -50,3 +50,7 @@ document.addEventListener("keydown", event => {
     choose(chosen, false);
   }
 });
+
+// note.html#CODE opens with that code chosen.
+const asked = codes.findIndex(button => "#" + encodeURIComponent(button.dataset.label) === location.hash);
+if (asked >= 0) choose(asked, true);
