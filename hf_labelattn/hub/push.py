@@ -44,7 +44,8 @@ def push_folder(
         *(CommitOperationAdd(path.name, path) for path in files_to_push(folder)),
     ]
     api = HfApi(token=token)
-    api.create_repo(repo_id, private=not public, exist_ok=True)
+    # A name without an organisation comes back with the user's own.
+    repo_id = api.create_repo(repo_id, private=not public, exist_ok=True).repo_id
     check_visibility(api, repo_id, public)
     return api.create_commit(repo_id, operations, commit_message=commit_message)
 

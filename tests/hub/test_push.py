@@ -13,7 +13,8 @@ from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from hf_labelattn.data.tokenization import word_tokenizer
-from hf_labelattn.hub.push import files_to_push, push_folder
+from hf_labelattn.hub.model_card import card_from_folder
+from hf_labelattn.hub.push import card_text, files_to_push, push_folder
 from hf_labelattn.registration import register_auto_classes
 
 from .. import tiny
@@ -142,3 +143,12 @@ def test_files_of_subfolders_stay(tmp_path):
     for name in ("model.safetensors", "ranker/model.safetensors", "predictions.jsonl"):
         (tmp_path / name).write_text("")
     assert [path.name for path in files_to_push(tmp_path)] == ["model.safetensors"]
+
+
+def test_a_card_gets_the_name_it_has_on_the_hub_unless_it_was_edited(tmp_path):
+    save_checkpoint(tmp_path / "run")
+    readme = tmp_path / "run" / "README.md"
+    card_from_folder(tmp_path / "run").save(readme)
+    assert card_text(tmp_path / "run", "org/name").count("org/name") > 2
+    readme.write_text(readme.read_text() + "\nMy own words.\n")
+    assert card_text(tmp_path / "run", "org/name").endswith("My own words.\n")
