@@ -1,7 +1,5 @@
 """Inattention (PLANT, equation 4 and appendix A.3): which tokens survive, and the softmax over them."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -14,28 +12,29 @@ def order_keys(scores: Tensor) -> Tensor:
     >>> order_keys(torch.tensor([-1.5, -0.5, 0.5, 1.5])).diff().gt(2**31).all()
     tensor(True)
     """
-    bits = scores.float().view(torch.int32)
+    bits = (scores.float() + 0.0).view(torch.int32)  # -0.0 becomes 0.0
     return (bits ^ ((bits >> 31) & 0x7FFFFFFF)).long() << 32
 
 
-def top_positions(keys: Tensor, k: int) -> Tensor:
+def top_positions(keys: Tensor, k: int, ranked: bool = False) -> Tensor:
     """Find the k largest scores of every row; of equal scores the earlier wins, whatever stands behind them.
 
     `torch.topk` promises no order among equals, so padding a row could change which of two equal tokens survives.
     A text repeats its words, so equal scores are the rule. With the position in the low bits no two keys are equal.
 
     Args:
-        keys: [..., T] from `order_keys`; used up (its memory is sorted in place).
+        keys: [..., T] from `order_keys`; used up (its memory is reordered in place).
         k: How many, at most T.
+        ranked: Return them best first, instead of in no particular order.
 
     Returns:
-        [..., k] positions, in no particular order.
+        [..., k] positions.
 
-    >>> top_positions(order_keys(torch.tensor([1.0, 5.0, 5.0, 5.0])), 2).sort().values
+    >>> top_positions(order_keys(torch.tensor([1.0, 5.0, 5.0, 5.0])), 2, ranked=True)
     tensor([1, 2])
     """
-    keys = keys.sub_(torch.arange(keys.shape[-1], device=keys.device))
-    return -_largest(keys, k) & 0xFFFFFFFF
+    keys = _largest(keys.sub_(torch.arange(keys.shape[-1], device=keys.device)), k)
+    return -(keys.sort(-1, descending=True).values if ranked else keys) & 0xFFFFFFFF
 
 
 def _largest(keys: Tensor, k: int) -> Tensor:
