@@ -1,5 +1,9 @@
 """Interaction matching joined with every kind of base."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -66,13 +70,14 @@ def literal_match(model, ids, mask):
 
 
 @pytest.mark.parametrize("check", [name for name in dir(contract) if name.startswith("check_")])
-@pytest.mark.parametrize("combine", ["max", "sum", "noisy_or"])
-def test_contract(check, combine, tmp_path):
-    def maker(**overrides):
-        return make_for_contract(**{"combine": combine, **overrides})
+def test_contract(check, tmp_path):
+    getattr(contract, check)(make_for_contract, *([tmp_path] if check == "check_save_and_load" else []))
 
-    arguments = (tmp_path,) if check == "check_save_and_load" else ()
-    getattr(contract, check)(maker, *arguments)
+
+@pytest.mark.parametrize("check", ["check_padding", "check_gradients", "check_overfits", "check_empty_document"])
+@pytest.mark.parametrize("combine", ["max", "noisy_or"])
+def test_contract_of_the_other_combinations(check, combine):
+    getattr(contract, check)(lambda **overrides: make_for_contract(combine=combine, **overrides))
 
 
 @torch.no_grad()
@@ -135,8 +140,10 @@ def leam_config(**overrides) -> LEAMConfig:
     [
         lambda: LEAMForSequenceClassification(leam_config()),
         lambda: TfidfLinearForMultiLabel(TfidfLinearConfig(vocab_size=tiny.VOCAB, **label_fields())),
+        lambda: tiny.CLASSIFIERS["plant"](**label_fields()),
+        lambda: tiny.CLASSIFIERS["plant_bert"](**label_fields()),
     ],
-    ids=["leam", "tfidf_linear"],
+    ids=["leam", "tfidf_linear", "plant", "plant_bert"],
 )
 def test_the_other_classifiers_can_be_a_base(make_base, tokenizer, tmp_path):
     base, (ids, mask) = make_base().eval(), tiny.documents()
@@ -436,3 +443,30 @@ def test_configuration_refuses_what_cannot_work():
         InteractionConfig(problem_type="single_label_classification")
     with pytest.raises(ValueError, match="no `model_type`"):
         InteractionConfig(base_config={"hidden_size": 3})
+
+
+WITHOUT_THE_PACKAGE = """
+import sys
+sys.modules["hf_labelattn"] = None
+import torch
+from transformers import AutoModelForSequenceClassification
+model = AutoModelForSequenceClassification.from_pretrained(sys.argv[1], trust_remote_code=True).eval()
+with torch.no_grad():
+    print(model(torch.arange(2, 30)[None]).logits.double().sum().item())
+"""
+
+
+@pytest.mark.slow
+def test_a_checkpoint_brings_its_code(tmp_path, monkeypatch):
+    """Where this library is not installed, the checkpoint loads with `trust_remote_code` and scores the same."""
+    monkeypatch.setattr(InteractionForMultiLabel, "_auto_class", "AutoModelForSequenceClassification")
+    monkeypatch.setattr(InteractionConfig, "_auto_class", "AutoConfig")
+    model = make("caml")
+    model.save_pretrained(tmp_path / "model")
+    environment = {**os.environ, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-c", WITHOUT_THE_PACKAGE, str(tmp_path / "model")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    with torch.no_grad():
+        expected = model(torch.arange(2, 30)[None]).logits.double().sum().item()
+    assert float(done.stdout.split()[-1]) == pytest.approx(expected, rel=1e-5)
