@@ -6,6 +6,7 @@ One interface for every model, see `token_weights.py`. A span is evidence only a
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from unicodedata import combining
 
 import numpy as np
 import torch
@@ -88,9 +89,12 @@ class TokenizedNote:
         return result
 
     def _trimmed(self, start: int, end: int) -> tuple[int, int]:
-        """Without the white space some tokenizers count to a word."""
+        """Without the white space some tokenizers count to a word, with the accents that follow its last letter."""
         piece = self.text[start:end]
-        return int(start) + len(piece) - len(piece.lstrip()), int(end) - len(piece) + len(piece.rstrip())
+        start, end = int(start) + len(piece) - len(piece.lstrip()), int(end) - len(piece) + len(piece.rstrip())
+        while start < end < len(self.text) and combining(self.text[end]):
+            end += 1
+        return start, end
 
 
 def explain(predictor: Predictor, text: str, labels: Sequence[str], top_tokens: int = 8) -> dict[str, list[Evidence]]:

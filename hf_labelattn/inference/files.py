@@ -2,16 +2,20 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..data.rows import NotesError, read_rows
+from .evidence import Evidence
 from .prediction import Prediction
 
 SCHEMA = pa.schema([("id", pa.string()), ("labels", pa.list_(pa.string())), ("scores", pa.list_(pa.float32()))])
+SPAN = pa.struct([("start", pa.int64()), ("end", pa.int64()), ("text", pa.string()), ("weight", pa.float32())])
+EVIDENCE = pa.field("evidence", pa.list_(pa.list_(SPAN)))  # for each label its passages
 
 
 def read_texts_to_code(
@@ -41,9 +45,17 @@ class PredictionWriter:
         shard: Number of this process.
         num_shards: Processes that write; with several, the shard's number becomes part of the name.
         rows_per_group: Documents held before they are written.
+        evidence: Whether rows have the passages that speak for each label.
     """
 
-    def __init__(self, path: str | os.PathLike, shard: int = 0, num_shards: int = 1, rows_per_group: int = 1000):
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        shard: int = 0,
+        num_shards: int = 1,
+        rows_per_group: int = 1000,
+        evidence: bool = False,
+    ):
         path = Path(path)
         if path.suffix not in (".parquet", ".jsonl"):
             raise ValueError(f"`--output` is {path.name}, but must end in .parquet or .jsonl.")
@@ -51,24 +63,37 @@ class PredictionWriter:
         self.path, self.count, self.rows_per_group = path if num_shards == 1 else numbered, 0, rows_per_group
         self.partial = self.path.with_name(self.path.name + ".partial")
         self.rows: list[dict] = []
+        self.schema = SCHEMA.append(EVIDENCE) if evidence else SCHEMA
 
     def __enter__(self) -> "PredictionWriter":
         self.path.parent.mkdir(parents=True, exist_ok=True)
         parquet = self.path.suffix == ".parquet"
-        self.file = pq.ParquetWriter(self.partial, SCHEMA) if parquet else open(self.partial, "w", encoding="utf-8")
+        self.file = (
+            pq.ParquetWriter(self.partial, self.schema) if parquet else open(self.partial, "w", encoding="utf-8")
+        )
         return self
 
-    def write(self, name: str, predictions: list[Prediction]) -> None:
-        """Add one document."""
-        labels, scores = [p.label for p in predictions], [p.score for p in predictions]
-        self.rows.append({"id": name, "labels": labels, "scores": scores})
+    def write(
+        self, name: str, predictions: Sequence[Prediction], evidence: Mapping[str, Sequence[Evidence]] | None = None
+    ) -> None:
+        """Add one document.
+
+        Args:
+            name: Its id.
+            predictions: Its labels, best first.
+            evidence: For each label its passages.
+        """
+        row = {"id": name, "labels": [p.label for p in predictions], "scores": [p.score for p in predictions]}
+        if evidence is not None:
+            row["evidence"] = [[asdict(span) for span in evidence[p.label]] for p in predictions]
+        self.rows.append(row)
         self.count += 1
         if len(self.rows) >= self.rows_per_group:
             self._flush()
 
     def _flush(self) -> None:
         if isinstance(self.file, pq.ParquetWriter):
-            self.file.write_table(pa.Table.from_pylist(self.rows, SCHEMA))
+            self.file.write_table(pa.Table.from_pylist(self.rows, self.schema))
         else:
             self.file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows)
         self.rows = []

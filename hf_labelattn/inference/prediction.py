@@ -89,9 +89,9 @@ class Predictor:
 
     def stream(
         self, rows: Iterable[tuple[str, str]], top_k: int | None = None, buffer: int = 256
-    ) -> Iterator[tuple[str, list[Prediction]]]:
-        """Predict (name, text) pairs of any number, holding at most `buffer` of them."""
+    ) -> Iterator[tuple[str, str, list[Prediction]]]:
+        """Predict (name, text) pairs of any number, holding at most `buffer` of them; gives (name, text, labels)."""
         rows = iter(rows)
         while part := list(islice(rows, buffer)):
             names, texts = zip(*part, strict=True)
-            yield from zip(names, self.predict(list(texts), top_k), strict=True)
+            yield from zip(names, texts, self.predict(list(texts), top_k), strict=True)

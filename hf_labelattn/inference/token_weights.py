@@ -94,7 +94,7 @@ def _leam(model: nn.Module, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor
     mean = (weights[:1] @ words).detach().requires_grad_()
     with torch.enable_grad():
         logits = model._classify(mean.to(model.dtype))[0, labels]
-    slopes = [torch.autograd.grad(logit, mean, retain_graph=True)[0] for logit in logits]
+        slopes = [torch.autograd.grad(logit, mean, retain_graph=True)[0] for logit in logits]
     return weights * (torch.cat(slopes) @ words.T)
 
 
