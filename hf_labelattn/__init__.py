@@ -1,7 +1,5 @@
 """Label-attention text classification for the Hugging Face ecosystem."""
 
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForSequenceClassification
-
 from ._version import __version__
 from .data.chunking import ChunkLayout
 from .data.codes import describe_icd, format_icd, parent_code, top_level_code
@@ -21,6 +19,8 @@ from .evaluation import (
     randomization_test,
     search_threshold,
 )
+from .hub.model_card import CardValues, card_from_folder, render_card
+from .hub.push import push_folder
 from .inference.evidence import Evidence, evidence_quality, explain
 from .inference.files import PredictionWriter, read_texts_to_code
 from .inference.html import write_page
@@ -43,6 +43,7 @@ from .models.outputs import LabelAttentionOutput
 from .planting.mutual_information import RelevanceCounter, TokenRelevance
 from .planting.plant import PlantingReport, plant_attention
 from .planting.ranking import RankingArguments, train_token_ranker
+from .registration import register_auto_classes
 from .training.arguments import LabelAttnTrainingArguments
 from .training.cli import parse_arguments, run
 from .training.experiment import (
@@ -76,6 +77,7 @@ __all__ = [
     "AwdLstmConfig",
     "AwdLstmForCausalLM",
     "AwdLstmModel",
+    "CardValues",
     "ChunkLayout",
     "ChunkedDocumentCollator",
     "DataArguments",
@@ -120,6 +122,7 @@ __all__ = [
     "WordVectors",
     "__version__",
     "apply_recipe",
+    "card_from_folder",
     "corpus_statistics",
     "describe_icd",
     "describe_notes",
@@ -148,12 +151,15 @@ __all__ = [
     "plant_attention",
     "plant_classifier",
     "prepare_data",
+    "push_folder",
     "randomization_test",
     "read_label_file",
     "read_notes",
     "read_texts",
     "read_texts_to_code",
+    "register_auto_classes",
     "remove_checkpoints",
+    "render_card",
     "run",
     "search_threshold",
     "set_label_prior",
@@ -170,22 +176,7 @@ __all__ = [
     "write_page",
 ]
 
-_CLASSIFIERS = {
-    LabelAttentionConfig: LabelAttentionForMultiLabel,
-    LEAMConfig: LEAMForSequenceClassification,
-    PlantConfig: PlantForICDCoding,
-    InteractionConfig: InteractionForMultiLabel,
-    TfidfLinearConfig: TfidfLinearForMultiLabel,
-}
-for _config, _model in _CLASSIFIERS.items():
-    AutoConfig.register(_config.model_type, _config, exist_ok=True)
-    AutoModel.register(_config, _model, exist_ok=True)
-    AutoModelForSequenceClassification.register(_config, _model, exist_ok=True)
-AutoConfig.register(TokenRankerConfig.model_type, TokenRankerConfig, exist_ok=True)
-AutoModel.register(TokenRankerConfig, TokenRankerModel, exist_ok=True)
-AutoConfig.register(AwdLstmConfig.model_type, AwdLstmConfig, exist_ok=True)
-AutoModel.register(AwdLstmConfig, AwdLstmModel, exist_ok=True)
-AutoModelForCausalLM.register(AwdLstmConfig, AwdLstmForCausalLM, exist_ok=True)
+register_auto_classes()
 
 
 def __getattr__(name: str):

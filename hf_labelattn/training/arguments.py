@@ -21,6 +21,9 @@ class LabelAttnTrainingArguments(TrainingArguments):
     metric_for_best_model: str | None = field(
         default=None, metadata={"help": "Dev metric to select on (default: average_precision_macro, or accuracy)."}
     )
+    hub_private_repo: bool | None = field(
+        default=True, metadata={"help": "Push privately; False lets everybody see it."}
+    )
     bptt_chunks: int | None = field(
         default=None,
         metadata={"help": "Chunks whose activations are held at once; memory does not grow with document length."},

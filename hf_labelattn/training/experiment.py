@@ -16,11 +16,14 @@ from ..data.labels import LabelSet, read_label_file
 from ..data.notes import NoteColumns, load_notes
 from ..data.synthetic import synthetic_label_descriptions, synthetic_notes
 from ..data.tokenization import encode_documents, load_tokenizer, train_word_tokenizer
+from ..hub.model_card import card_from_folder
 from .arguments import LabelAttnTrainingArguments
 from .results import environment, metrics_table, peak_memory_mb, write_json, write_scores
 from .trainer import LabelAttnTrainer
 
 logger = logging.getLogger(__name__)
+
+REPORTED = ("learning_rate", "learning_rates", "num_train_epochs", "per_device_train_batch_size", "seed", "unfreezing")
 
 
 @dataclass
@@ -76,6 +79,7 @@ class PreparedData:
     labels: LabelSet
     tokenizer: PreTrainedTokenizerBase
     splits: dict[str, DocumentDataset]
+    name: str | None = None
 
     @property
     def counts(self) -> np.ndarray:
@@ -97,7 +101,10 @@ class PreparedData:
             "label2id": {name: i for i, name in enumerate(self.labels.names)},
             "label_descriptions": described or None,
             "problem_type": "single_label_classification" if single_label else "multi_label_classification",
-            "training_data": {f"{name}_documents": len(split) for name, split in self.splits.items()},
+            "training_data": {
+                **({"name": self.name} if self.name else {}),
+                **{f"{name}_documents": len(split) for name, split in self.splits.items()},
+            },
             "training_counts": list(self.labels.counts),
         }
 
@@ -116,7 +123,7 @@ def prepare_data(args: DataArguments, tokenizer: PreTrainedTokenizerBase | None 
         )
     tokenizer = tokenizer or load_tokenizer(args.tokenizer_name)
     splits = {name: encode_split(split, labels, tokenizer) for name, split in notes.items()}
-    return PreparedData(labels, tokenizer, splits)
+    return PreparedData(labels, tokenizer, splits, args.dataset_name)
 
 
 def read_notes(args: DataArguments) -> DatasetDict:
@@ -204,14 +211,18 @@ def train_and_report(
         if name in data.splits:
             metrics[name] = evaluate_split(trainer, data.splits[name])
     if trainer.is_world_process_zero():
-        trainer.save_model()
+        trainer.save_model(_internal_call=True)  # a push waits for the results
         if "test" in metrics and data_args.save_scores:
             write_scores(folder / "scores_test.npz", trainer.last_scores, data.splits["test"].label_names)
         run = {"train_seconds": trained, "peak_memory_mb": peak_memory_mb(), "environment": environment()}
         run |= {"train_documents": len(data.splits["train"]), "world_size": trainer.args.world_size}
+        run["arguments"] = {name: getattr(trainer.args, name) for name in REPORTED}
         write_json(folder / "run.json", run)
         write_json(folder / "results.json", results(trainer, data, metrics))
+        card_from_folder(folder).save(folder / "README.md")
         print(metrics_table(metrics))
+    if trainer.args.push_to_hub:
+        trainer.push_to_hub()
     return metrics
 
 

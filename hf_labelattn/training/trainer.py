@@ -1,6 +1,7 @@
 """The Trainer: transformers' own, with a chunked collator, a length-aware order and streaming evaluation."""
 
 import logging
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from ..data.chunking import chunk_layout
 from ..data.collator import ChunkedDocumentCollator
 from ..data.documents import DocumentDataset
 from ..data.sampler import LengthAwareSampler
+from ..hub.push import push_folder
 from .arguments import LabelAttnTrainingArguments
 from .optimizer import clip_gradients, has_sparse_gradients, optimizer_class
 from .param_groups import parameter_groups, read_rates
@@ -138,6 +140,17 @@ class LabelAttnTrainer(Trainer):
         order = self._get_eval_sampler(dataset).order()
         self.collector.open(dataset, order, tune, by_frequency)
         return super().evaluate(dataset, ignore_keys, metric_key_prefix)
+
+    def push_to_hub(self, commit_message="End of training", blocking=True, token=None, revision=None, **kwargs):
+        """Upload the model with its card; private unless `--hub_private_repo False`. Scores stay here."""
+        self.save_model(_internal_call=True)
+        if self.is_world_process_zero():
+            name = self.args.hub_model_id or Path(self.args.output_dir).name
+            public, token = self.args.hub_private_repo is False, token or self.args.hub_token
+            return push_folder(self.args.output_dir, name, public=public, commit_message=commit_message, token=token)
+
+    def _push_from_checkpoint(self, checkpoint_folder):
+        """Only finished models are uploaded."""
 
     @property
     def last_scores(self) -> SplitScores:
