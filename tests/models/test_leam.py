@@ -222,6 +222,14 @@ class TestCache:
         assert_close(model(ids, mask).logits, expected(ids, mask).logits)
         assert model._tables is None
 
+    @torch.no_grad()
+    def test_is_left_alone_when_a_batch_is_too_long_for_it(self):
+        model, (ids, mask) = make("cached", max_kernel_memory_mb=1), tiny.documents((9000,))
+        model(ids, mask)
+        assert model._tables is None
+        model(ids[:, :10], mask[:, :10])
+        assert model._tables is not None
+
     @pytest.mark.parametrize("variant", ["clinical", "authors"])
     @torch.no_grad()
     def test_is_left_alone_where_words_are_not_the_whole_story(self, variant):
