@@ -69,16 +69,22 @@ def test_every_parameter_starts_finite_and_everything_is_known(scorer):
 
 
 def test_given_vectors_replace_the_embeddings():
-    model, before = tiny_ranker(), tiny_ranker().label_embedding.weight
-    labels, tokens = torch.randn(3, 4), torch.randn(11, 4)
-    labels[1] = torch.nan
-    model.set_label_vectors(labels)
-    model.set_token_vectors(tokens)
-    assert torch.equal(model.token_embedding.weight, tokens)
-    assert torch.equal(model.label_embedding.weight[0], labels[0])
-    assert torch.equal(model.label_embedding.weight[1], before[1])
+    model, vectors = tiny_ranker(), torch.randn(11, 4) * 7
+    model.set_token_vectors(vectors)
+    torch.testing.assert_close(model.token_embedding.weight, vectors / vectors.norm(dim=1).mean())
     with pytest.raises(ValueError, match="Set `embedding_size=9` in its config"):
         model.set_token_vectors(torch.zeros(11, 9))
+
+
+def test_labels_start_at_the_mean_of_their_words():
+    model, before = tiny_ranker(), tiny_ranker().label_embedding.weight
+    model.set_label_descriptions([[4, 6], [], [2]])
+    words = model.token_embedding.weight
+    torch.testing.assert_close(
+        model.label_embedding.weight, torch.stack([(words[4] + words[6]) / 2, before[1], words[2]])
+    )
+    with pytest.raises(ValueError, match="Found 1 descriptions, expected 3"):
+        model.set_label_descriptions([[1]])
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
