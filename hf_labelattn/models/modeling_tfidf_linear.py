@@ -3,13 +3,15 @@
 The features of a document equal those of scikit-learn's `TfidfVectorizer` over the document's words, restricted to the
 words and bigrams kept in training: an unknown word is no feature, and no bigram reaches across it. The weights are
 kept as three plain arrays in CSR order by feature, so a checkpoint holds what pruning left and scoring touches only
-the rows of the words that occur: there is never a features × labels matrix.
+the rows of the words that occur. There is never a features × labels matrix: only the fullest rows, those of common
+words, are spread out into a small table when the model is first used, because most of the time goes into them.
 """
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from transformers import initialization as init
 
 from .configuration_tfidf_linear import TfidfLinearConfig
@@ -18,7 +20,9 @@ from .functional import label_chunks
 from .modeling_base import LabelClassifierPreTrainedModel
 from .outputs import LabelAttentionOutput
 
-BYTES_PER_WEIGHT = 40  # of working memory, for each weight that takes part in a score
+BYTES_PER_WEIGHT = 40  # of working memory, for each weight of a sparse row that takes part in a score
+TABLE_SHARE = 4  # the table of full rows takes one part in four of the memory budget
+SPARSE_COST = 64  # reading one weight of a sparse row costs about as much as this many of a full row
 
 
 class Occurrences(NamedTuple):
@@ -38,6 +42,14 @@ class Features(NamedTuple):
     count: Tensor  # [P] how often it occurs there
     value: Tensor  # [P] TF-IDF, float32
     index: Tensor | None  # [O] where each occurrence stands in this list
+
+
+class FullRows(NamedTuple):
+    """The weights of the features that have the most, spread out."""
+
+    key: tuple  # the state of the weights it was made from
+    slot: Tensor  # [features] row of the table, or -1
+    table: Tensor  # [rows, L]
 
 
 class TfidfLinearForMultiLabel(LabelClassifierPreTrainedModel):
@@ -61,6 +73,7 @@ class TfidfLinearForMultiLabel(LabelClassifierPreTrainedModel):
         self.register_buffer("intercept", torch.zeros(config.num_labels))
         self.calibration_scale = nn.Parameter(torch.ones(config.num_calibrated))
         self.calibration_offset = nn.Parameter(torch.zeros(config.num_calibrated))
+        self._full_rows: FullRows | None = None
         self.post_init()
 
     def reset_weights(self) -> None:
@@ -146,13 +159,36 @@ class TfidfLinearForMultiLabel(LabelClassifierPreTrainedModel):
 
     def _scores(self, ids: Tensor, mask: Tensor) -> Tensor:
         found = self._features(self._occurrences(ids, mask), len(ids))
-        labels = self.config.num_labels
-        total = torch.zeros(len(ids) * labels, device=ids.device)
-        for part in self._memory_slices(found.feature):
-            row, entry = self._weights_of(found.feature[part])
-            place = found.document[part][row] * labels + self.weight_labels[entry]  # [E]
-            total.index_add_(0, place, self.weight_values[entry].float() * found.value[part][row])
-        return total.view(len(ids), labels) + self.intercept.float()
+        full = self._full_weights()
+        slot = full.slot[found.feature]
+        dense, rest = (slot >= 0).nonzero()[:, 0], (slot < 0).nonzero()[:, 0]
+        starts = torch.searchsorted(found.document[dense], torch.arange(len(ids), device=ids.device))
+        values = found.value[dense]
+        total = F.embedding_bag(slot[dense], full.table, starts, mode="sum", per_sample_weights=values)  # [B, L]
+        self._add_sparse(total.view(-1), found.document[rest], found.feature[rest], found.value[rest])
+        return total + self.intercept.float()
+
+    def _add_sparse(self, total: Tensor, document: Tensor, feature: Tensor, value: Tensor) -> None:
+        """Add the weights of sparse rows to the flat `[B · L]` scores."""
+        for part in self._memory_slices(feature):
+            row, entry = self._weights_of(feature[part])
+            place = document[part][row] * self.config.num_labels + self.weight_labels[entry]  # [E]
+            total.index_add_(0, place, self.weight_values[entry].float() * value[part][row])
+
+    def _full_weights(self) -> FullRows:
+        """The table of full rows, made again whenever the weights were changed or moved."""
+        weights = self.weight_values
+        key = (weights.data_ptr(), weights.device, weights.dtype, 0 if weights.is_inference() else weights._version)
+        if self._full_rows is None or self._full_rows.key != key:
+            count = self.weight_starts.diff()
+            room = self.config.max_kernel_memory_mb * 2**20 // TABLE_SHARE // (4 * self.config.num_labels)
+            worth = int((count * SPARSE_COST >= self.config.num_labels).sum())
+            rows = count.topk(max(1, min(room, worth))).indices
+            slot = torch.full_like(count, -1)
+            slot[rows] = torch.arange(len(rows), device=rows.device)
+            every = torch.arange(self.config.num_labels, device=rows.device)
+            self._full_rows = FullRows(key, slot, self._dense_weights(rows, every))
+        return self._full_rows
 
     def _occurrences(self, ids: Tensor, mask: Tensor) -> Occurrences:
         """Words and known bigrams of neighbouring words, padding left out wherever it stands."""
