@@ -15,6 +15,8 @@ class TfidfLinearConfig(LabelClassifierConfig):
         unk_token_id: Id of the unknown word. It is no feature, and no bigram reaches across it.
         max_ngram: 1 counts words, 2 also counts pairs of neighbouring words.
         sublinear_tf: Use 1 + ln(count) instead of the count of a word.
+        bigram_weight: Factor on the idf of bigrams. 1 is scikit-learn's; less keeps many rare bigrams from drowning
+            the words.
         min_df: Training documents a word or bigram must occur in to be a feature.
         C: Inverse strength of the regularisation, as in scikit-learn's `LinearSVC`.
         prune_below: Weights of smaller magnitude are not kept; 0 keeps all.
@@ -30,6 +32,7 @@ class TfidfLinearConfig(LabelClassifierConfig):
     unk_token_id: int | None = 1
     max_ngram: int = 2
     sublinear_tf: bool = True
+    bigram_weight: float | int = 0.5
     min_df: int = 2
     C: float | int = 1.0
     prune_below: float | int = 0.01
@@ -44,10 +47,11 @@ class TfidfLinearConfig(LabelClassifierConfig):
             raise ValueError(f"`max_ngram` is {self.max_ngram}, but must be 1 (words) or 2 (words and bigrams).")
         if self.min_df < 1:
             raise ValueError(f"`min_df` is {self.min_df}, but must be at least 1 document.")
-        for name, lowest in (("C", "above 0"), ("calibration_strength", "above 0"), ("prune_below", "0 or more")):
-            value = getattr(self, name)
-            if value < 0 or (value == 0 and lowest == "above 0"):
-                raise ValueError(f"`{name}` is {value}, but must be {lowest}.")
+        if self.prune_below < 0:
+            raise ValueError(f"`prune_below` is {self.prune_below}, but must be 0 or more.")
+        for name in ("C", "bigram_weight", "calibration_strength"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"`{name}` is {getattr(self, name)}, but must be above 0.")
 
     @property
     def num_features(self) -> int:

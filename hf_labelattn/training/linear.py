@@ -78,7 +78,7 @@ def fit_tfidf_linear(
     documents = as_documents(documents)
     codes = frequent_bigrams(documents, config)
     counts = count_features(documents, codes, config)
-    idf = inverse_document_frequency(counts, config.min_df)
+    idf = inverse_document_frequency(counts, config)
     train = Split(tfidf(counts, idf, config.sublinear_tf), as_label_pairs(labels, len(documents), config.num_labels))
     held_out = None
     if dev is not None:
@@ -149,11 +149,12 @@ def count_features(documents: RaggedIds, codes: np.ndarray, config: TfidfLinearC
     return sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=shape)
 
 
-def inverse_document_frequency(counts: sparse.csr_matrix, min_df: int) -> np.ndarray:
+def inverse_document_frequency(counts: sparse.csr_matrix, config: TfidfLinearConfig) -> np.ndarray:
     """scikit-learn's smooth idf, ln((1 + n) / (1 + df)) + 1; zero for features that are too rare, so they drop out."""
     frequency = np.bincount(counts.indices, minlength=counts.shape[1])
     idf = np.log((1 + counts.shape[0]) / (1 + frequency)) + 1
-    return np.where(frequency >= min_df, idf, 0.0)
+    idf[config.vocab_size :] *= config.bigram_weight
+    return np.where(frequency >= config.min_df, idf, 0.0)
 
 
 def tfidf(counts: sparse.csr_matrix, idf: np.ndarray, sublinear: bool) -> sparse.csr_matrix:

@@ -35,7 +35,7 @@ def ngrams(words: list[int]) -> list[str]:
 
 
 def make_config(**options) -> TfidfLinearConfig:
-    return TfidfLinearConfig(vocab_size=VOCAB, num_labels=LABELS, **{"prune_below": 0, **options})
+    return TfidfLinearConfig(vocab_size=VOCAB, num_labels=LABELS, **{"prune_below": 0, "bigram_weight": 1, **options})
 
 
 def pad(documents: list[list[int]]) -> torch.Tensor:
@@ -67,13 +67,22 @@ def test_scores_equal_scikit_learns(options):
         np.testing.assert_allclose(scores[:, label], expected, rtol=1e-5, atol=1e-5)
 
 
+def test_bigram_weight_scales_the_idf_of_bigrams():
+    vectorizer = TfidfVectorizer(analyzer=ngrams, sublinear_tf=True, min_df=2).fit(TRAIN[0])
+    vectorizer.idf_ = vectorizer.idf_ * np.where([" " in name for name in vectorizer.get_feature_names_out()], 0.3, 1)
+    svc = LinearSVC(dual=True, random_state=0).fit(vectorizer.transform(TRAIN[0]), TRAIN[1][:, 2])
+    scores = linear.fit_tfidf_linear(*TRAIN, make_config(bigram_weight=0.3)).decision_function(pad(TEST[0]))
+    expected = svc.decision_function(vectorizer.transform(TEST[0]))
+    np.testing.assert_allclose(scores[:, 2], expected, rtol=1e-5, atol=1e-5)
+
+
 def test_minimum_document_frequency_counts_documents():
     documents = [[2, 3, 2, 3], [4, 2], [4, 5], [5, 4], [4, 5]]
     config = make_config(min_df=2)
     codes = linear.frequent_bigrams(ragged(documents), config)
     assert codes.tolist() == [4 * VOCAB + 5]  # "2 3" occurs twice, but in one document
     counts = linear.count_features(ragged(documents), codes, config)
-    assert np.flatnonzero(linear.inverse_document_frequency(counts, 2)).tolist() == [2, 4, 5, VOCAB]
+    assert np.flatnonzero(linear.inverse_document_frequency(counts, config)).tolist() == [2, 4, 5, VOCAB]
 
 
 def test_label_forms_are_equal():
