@@ -9,8 +9,6 @@ half `b = W1t e_t + b1`, each computed once. A pair then costs one pass over the
 with `M_l = sum_t g_lt [a_l + b_t > 0]` and `N_t = sum_l g_lt [a_l + b_t > 0]`.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import torch
@@ -99,12 +97,16 @@ def pair_gradients(
         return grad @ token, grad.T @ label, None
     by_label, by_token = torch.zeros_like(label), torch.zeros_like(token)
     labels, tokens = _blocks(label, token)
+    buffer = label.new_empty(min(labels, len(label)) * min(tokens, len(token)), label.shape[1])
     for i in range(0, len(label), labels):
+        half = label[i : i + labels, None]
         for j in range(0, len(token), tokens):
-            cells = label[i : i + labels, None] + token[None, j : j + tokens]  # [l, t, R]
-            active = _where_positive(grad[i : i + labels, j : j + tokens, None], cells)
-            by_label[i : i + labels] += active.sum(1)
-            by_token[j : j + tokens] += active.sum(0)
+            other = token[j : j + tokens]
+            cells = buffer[: len(half) * len(other)].view(len(half), *other.shape)  # [l, t, R]
+            torch.add(half, other, out=cells)
+            _keep_positive(grad[i : i + labels, j : j + tokens, None], cells)
+            by_label[i : i + labels] += cells.sum(1)
+            by_token[j : j + tokens] += cells.sum(0)
     return _from_active(label, token, output, by_label, by_token)
 
 
@@ -120,15 +122,15 @@ def sparse_pair_gradients(
     size = max(1, (CPU_BLOCK if label.device.type == "cpu" else ACCELERATOR_BLOCK) // max(label.shape[1], 1))
     for row, column, value in zip(rows.split(size), columns.split(size), values.split(size), strict=True):
         cells = token.index_select(0, column).add_(label.index_select(0, row))  # [pairs, R]
-        active = _where_positive(value[:, None], cells)
-        by_label.index_add_(0, row, active)
-        by_token.index_add_(0, column, active)
+        _keep_positive(value[:, None], cells)
+        by_label.index_add_(0, row, cells)
+        by_token.index_add_(0, column, cells)
     return _from_active(label, token, output, by_label, by_token)
 
 
-def _where_positive(values: Tensor, cells: Tensor) -> Tensor:
-    # The gradient of relu, in one pass: `values` where `cells` is above zero.
-    return torch.ops.aten.threshold_backward(values.expand_as(cells), cells, 0)
+def _keep_positive(values: Tensor, cells: Tensor) -> None:
+    # The gradient of relu in one pass and in place: `values` where `cells` is above zero, else zero.
+    torch.ops.aten.threshold_backward.grad_input(values.expand_as(cells), cells, 0, grad_input=cells)
 
 
 def _from_active(label, token, output, by_label, by_token):

@@ -11,65 +11,27 @@ made here: labels are walked in chunks that fit `max_memory_mb`, `f` is computed
 needs from the forward pass is which k tokens survived for each label, and with what weight.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from .functional_inattention import order_keys, safe_softmax, top_positions, zeroed_softmax
+from .functional_inattention import order_keys, safe_softmax, top_positions, top_positions_in_blocks, zeroed_softmax
 from .functional_pairs import pair_gradients, pair_scores, sparse_pair_gradients
+from .functional_relevance import StaticRelevance, TokenIndex, columns_of_tokens, index_tokens, relevance_table
 
-
-class TokenIndex(NamedTuple):
-    """The distinct tokens of a batch and where each of them stands.
-
-    Attributes:
-        unique: [U] distinct ids of the real tokens, ascending.
-        columns: [B, T] the place of every token in `unique`; U for padding.
-    """
-
-    unique: Tensor
-    columns: Tensor
-
-
-def index_tokens(token_ids: Tensor, mask: Tensor) -> TokenIndex:
-    """Find the distinct real tokens of a batch.
-
-    >>> index_tokens(torch.tensor([[7, 3, 7, 0]]), torch.tensor([[1, 1, 1, 0]]))
-    TokenIndex(unique=tensor([3, 7]), columns=tensor([[1, 0, 1, 2]]))
-    """
-    mask = mask.bool()
-    unique, places = torch.unique(token_ids[mask], return_inverse=True)
-    columns = torch.full_like(token_ids, len(unique), dtype=torch.int64)
-    columns[mask] = places
-    return TokenIndex(unique, columns)
-
-
-class StaticRelevance(NamedTuple):
-    """The relevance `g` of tokens to labels, sparse, one row per label.
-
-    Attributes:
-        indptr: [L + 1] int64, where each label's entries begin.
-        token_ids: [nnz] the tokens.
-        values: [nnz] their relevance, not negative.
-        vocab_size: Size of the vocabulary `token_ids` and the batch are drawn from.
-    """
-
-    indptr: Tensor
-    token_ids: Tensor
-    values: Tensor
-    vocab_size: int
-
-    def select(self, label_ids: Tensor) -> StaticRelevance:
-        """Return the rows of some labels, in the order given."""
-        starts, lengths = self.indptr[label_ids], self.indptr.diff()[label_ids]
-        indptr = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
-        within = torch.arange(int(indptr[-1]), device=indptr.device) - indptr[:-1].repeat_interleave(lengths)
-        entries = starts.repeat_interleave(lengths) + within
-        return StaticRelevance(indptr, self.token_ids[entries], self.values[entries], self.vocab_size)
+__all__ = [
+    "PairRanker",
+    "PlantedAttention",
+    "PlantedOptions",
+    "StaticRelevance",
+    "TokenIndex",
+    "index_tokens",
+    "labels_per_chunk",
+    "planted_attention",
+    "planted_logits",
+]
 
 
 class PairRanker(NamedTuple):
@@ -205,7 +167,7 @@ def planted_attention(
     hidden = hidden.masked_fill(~plan.real[..., None], 0).flatten(0, 1)
     rows, real = slice(0, len(label_ids)), plan.real[:, None]
     learned = None if query is None else _learned(plan, query[label_ids].to(hidden.dtype), hidden)
-    static = None if relevance is None else _static(plan, rows)
+    static = None if relevance is None else _scaled(*_static(plan, rows))
     planted = None
     if ranker is not None:
         output = None if ranker.output is None else ranker.output.to(hidden.dtype)
@@ -222,6 +184,7 @@ class _Plan(NamedTuple):
     real: Tensor  # [B, T]
     chunks: list[slice]
     num_unique: int
+    blocks: Tensor | None  # [B, size, blocks], `columns` in the order in which long texts are searched
     padding_bias: Tensor | None  # [B, T], -inf at padding; None without padding
     ranked: Tensor  # [B, T], tokens the ranker may look at
     token_bias: Tensor | None  # [U + 1], -inf for tokens it may not; None if it may look at all
@@ -256,10 +219,6 @@ def _make_plan(hidden, index, num_labels, ranker, relevance, options) -> _Plan:
         known = torch.cat([ranker.token_known.bool(), real.new_zeros(1)])
         ranked = known[index.columns]
         token_bias = torch.zeros(known.shape, dtype=dtype, device=real.device).masked_fill_(~known, -torch.inf)
-    lookup = None
-    if relevance is not None:
-        lookup = torch.full((relevance.vocab_size,), len(index.unique), device=real.device)
-        lookup[index.unique] = torch.arange(len(index.unique), device=real.device)
     size = labels_per_chunk(real.numel(), len(index.unique), options.max_memory_mb, real.device.type == "cpu")
     chunks = [slice(start, min(start + size, num_labels)) for start in range(0, num_labels, size)]
     return _Plan(
@@ -268,14 +227,25 @@ def _make_plan(hidden, index, num_labels, ranker, relevance, options) -> _Plan:
         real=real,
         chunks=chunks,
         num_unique=len(index.unique),
+        blocks=None if ranker is None else _search_blocks(index, options.top_k),
         padding_bias=padding_bias,
         ranked=ranked,
         token_bias=token_bias,
         label_known=None if ranker is None else ranker.label_known,
         relevance=relevance,
-        column_of_token=lookup,
+        column_of_token=None if relevance is None else columns_of_tokens(index.unique, relevance.vocab_size),
         dtype=dtype,
     )
+
+
+def _search_blocks(index: TokenIndex, top_k: int | None) -> Tensor | None:
+    """Lay the tokens of long texts out in blocks, so that few of their scores must be looked at closely."""
+    length = index.columns.shape[1]
+    if top_k is None or length < 16 * top_k:
+        return None
+    size = int((length / top_k) ** 0.5)
+    columns = torch.nn.functional.pad(index.columns, (0, -length % size), value=len(index.unique))
+    return columns.unflatten(1, (-1, size)).transpose(1, 2).contiguous()
 
 
 def labels_per_chunk(num_tokens: int, num_unique: int, max_memory_mb: float, on_cpu: bool = True) -> int:
@@ -306,7 +276,8 @@ class _PlantedLogits(torch.autograd.Function):
             if query is not None:
                 total += _weighted(_learned(plan, query[rows], hidden), values)
             if plan.relevance is not None:
-                total += _weighted(_static(plan, rows), values)
+                static, scale = _static(plan, rows)
+                total += _weighted(static, values).mul_(scale)
             if label is not None:
                 kept = _planted(plan, rows, label[rows], token, output)
                 total += _planted_sum(plan, kept, values)
@@ -340,25 +311,18 @@ def _learned(plan: _Plan, query: Tensor, hidden: Tensor) -> Tensor:
     return (scores if plan.padding_bias is None else scores.add_(plan.padding_bias)).softmax(-1)  # [l, B, T]
 
 
-def _static(plan: _Plan, rows: slice) -> Tensor:
-    static = _to_positions(plan, _static_table(plan, rows))
-    if plan.options.static_norm == "l1":
-        static /= static.sum(-1, keepdim=True).clamp_min_(torch.finfo(static.dtype).tiny)
-    return static  # [l, B, T]
+def _static(plan: _Plan, rows: slice) -> tuple[Tensor, Tensor | float]:
+    """Relevance at every position, [l, B, T], and what to multiply it by, [l, B]."""
+    table = relevance_table(plan.relevance, rows, plan.column_of_token, plan.num_unique)
+    static = _to_positions(plan, table.to(plan.dtype))
+    if plan.options.static_norm == "none":
+        return static, 1.0
+    # The smallest divisor keeps texts without a relevant token at zero.
+    return static, 1 / static.sum(-1).clamp_min_(torch.finfo(static.dtype).tiny)
 
 
-def _static_table(plan: _Plan, rows: slice) -> Tensor:
-    """Spread the sparse rows of a chunk over the distinct tokens; tokens that are absent fall off the end."""
-    indptr = plan.relevance.indptr[rows.start : rows.stop + 1]
-    first, last = int(indptr[0]), int(indptr[-1])
-    width = plan.num_unique + 1
-    places = plan.column_of_token[plan.relevance.token_ids[first:last]]
-    starts = torch.arange(0, (len(indptr) - 1) * width, width, device=indptr.device)
-    places = places + starts.repeat_interleave(indptr.diff())
-    table = torch.zeros(len(indptr) - 1, width, dtype=plan.dtype, device=indptr.device)
-    table.view(-1).scatter_(0, places, plan.relevance.values[first:last].to(plan.dtype))
-    table[:, -1] = 0
-    return table  # [l, U + 1]
+def _scaled(static: Tensor, scale: Tensor | float) -> Tensor:
+    return static.mul_(scale[..., None]) if isinstance(scale, Tensor) else static
 
 
 def _to_positions(plan: _Plan, table: Tensor) -> Tensor:
@@ -391,7 +355,11 @@ def _planted_dense(plan: _Plan, rows: slice, table: Tensor) -> Tensor:
 
 
 def _planted_slots(plan: _Plan, rows: slice, table: Tensor) -> _Slots:
-    position = top_positions(_to_positions(plan, order_keys(table)), plan.options.top_k)
+    if plan.blocks is None:
+        position = top_positions(_to_positions(plan, order_keys(table)), plan.options.top_k)
+    else:
+        scores = table.index_select(1, plan.blocks.flatten()).view(len(table), *plan.blocks.shape)
+        position = top_positions_in_blocks(scores, plan.options.top_k)
     best = table.gather(1, _columns_at(plan, position).flatten(1)).view_as(position)  # [l, B, k]
     if plan.options.inattention_mode == "mask":
         weight, floor = safe_softmax(best), None
@@ -434,7 +402,7 @@ def _backward_chunk(plan, rows, slots, grad, inputs, grads):
     """
     hidden, weight, query, label, token, output = inputs
     values = _product(plan, weight[rows], hidden)
-    weights = torch.zeros_like(values) if plan.relevance is None else _static(plan, rows)
+    weights = torch.zeros_like(values) if plan.relevance is None else _scaled(*_static(plan, rows))
     if label is not None:
         planted = slots if slots is not None else _planted(plan, rows, label[rows], token, output)
         if any(g is not None for g in grads[3:]):

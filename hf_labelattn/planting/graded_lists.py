@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from ..models.functional_planted import StaticRelevance, columns_of_tokens, relevance_table
+from ..models.functional_relevance import StaticRelevance, columns_of_tokens, relevance_table
 from .lambdarank import ndcg_at_k
 from .mutual_information import TokenRelevance
 

@@ -164,6 +164,23 @@ def test_of_equal_scores_the_earlier_survive():
     assert found.tolist() == [[1, 2], [0, 1], [0, 2]]
 
 
+@pytest.mark.parametrize("length", [32, 33, 47, 200])
+def test_long_texts_are_searched_in_blocks_with_the_same_result(length):
+    draw = torch.Generator().manual_seed(0)
+    token_ids = torch.randint(0, 9, (3, length), generator=draw)
+    index = index_tokens(token_ids, torch.arange(length) < torch.tensor([length, 5, 1])[:, None])
+    hidden, weight = torch.randn(3, length, 4, generator=draw), torch.randn(LABELS, 4, generator=draw)
+    ranker = PairRanker(torch.randn(LABELS, 6, generator=draw), torch.randn(9, 6, generator=draw)[index.unique])
+    found = planted_attention(hidden, index, torch.arange(LABELS), ranker=ranker, options=PlantedOptions(2)).planted
+    scores = (ranker.label @ ranker.token.T)[:, index.columns.clamp(max=len(index.unique) - 1)].transpose(0, 1)
+    scores = scores.masked_fill((index.columns == len(index.unique))[:, None], -torch.inf)
+    best = torch.sort(scores, dim=-1, descending=True, stable=True).indices[..., :2]
+    kept = torch.full_like(scores, -torch.inf).scatter(-1, best, scores.gather(-1, best))
+    torch.testing.assert_close(found, kept.softmax(-1))
+    logits = planted_logits(hidden, index, weight, ranker=ranker, options=PlantedOptions(2))
+    torch.testing.assert_close(logits, torch.einsum("blt,bth,lh->bl", found, hidden, weight))
+
+
 def test_selection_is_that_of_a_stable_sort():
     scores = torch.randint(-4, 4, (50, 33), generator=torch.Generator().manual_seed(0)) / 3
     scores[:, ::2] *= -1  # some zeros are negative
