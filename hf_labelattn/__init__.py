@@ -24,7 +24,9 @@ from .hub.push import push_folder
 from .inference.evidence import Evidence, evidence_quality, explain
 from .inference.files import PredictionWriter, read_texts_to_code
 from .inference.html import write_page
+from .inference.pipeline import IcdCodingPipeline, register_pipeline
 from .inference.prediction import Prediction, Predictor
+from .inference.streaming import NoteReader
 from .models.configuration_awd_lstm import AwdLstmConfig
 from .models.configuration_interaction import InteractionConfig
 from .models.configuration_l2r import TokenRankerConfig
@@ -33,7 +35,7 @@ from .models.configuration_leam import LEAMConfig
 from .models.configuration_plant import PlantConfig
 from .models.configuration_tfidf_linear import TfidfLinearConfig
 from .models.modeling_awd_lstm import AwdLstmForCausalLM, AwdLstmModel
-from .models.modeling_interaction import InteractionForMultiLabel
+from .models.modeling_interaction import InteractionForMultiLabel, InteractionOutput
 from .models.modeling_l2r import TokenRankerModel
 from .models.modeling_label_attention import LabelAttentionForMultiLabel
 from .models.modeling_leam import LEAMForSequenceClassification
@@ -83,8 +85,10 @@ __all__ = [
     "DataArguments",
     "DocumentDataset",
     "Evidence",
+    "IcdCodingPipeline",
     "InteractionConfig",
     "InteractionForMultiLabel",
+    "InteractionOutput",
     "LEAMConfig",
     "LEAMForSequenceClassification",
     "LabelAttentionConfig",
@@ -98,6 +102,7 @@ __all__ = [
     "LanguageModelTrainer",
     "LengthAwareSampler",
     "NoteColumns",
+    "NoteReader",
     "NotesError",
     "PlantArguments",
     "PlantConfig",
@@ -158,6 +163,7 @@ __all__ = [
     "read_texts",
     "read_texts_to_code",
     "register_auto_classes",
+    "register_pipeline",
     "remove_checkpoints",
     "render_card",
     "run",
@@ -177,6 +183,7 @@ __all__ = [
 ]
 
 register_auto_classes()
+register_pipeline()
 
 
 def __getattr__(name: str):

@@ -6,6 +6,8 @@ python run_scripts/demo.py                    # what `make demo` runs
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from transformers import set_seed
+
 from hf_labelattn import (
     DataArguments,
     LabelAttentionConfig,
@@ -40,6 +42,7 @@ class DemoArguments:
 
     output_dir: str = field(default="runs/demo", metadata={"help": "Folder for everything it leaves."})
     num_documents: int = field(default=1000, metadata={"help": "Notes in the embedded corpus."})
+    synthetic_labels: int = field(default=200, metadata={"help": "Codes the notes draw from."})
     synthetic_length: float = field(default=0.25, metadata={"help": "Length of the notes, 1 for MIMIC-like."})
     epochs: int = field(default=12, metadata={"help": "Passes over the notes."})
     seed: int = field(default=0, metadata={"help": "Seed of the training."})
@@ -63,6 +66,7 @@ def linear(args: DemoArguments, data: PreparedData, data_args: DataArguments) ->
 
 def laat(args: DemoArguments, data: PreparedData, data_args: DataArguments) -> dict:
     """Label attention learned from scratch."""
+    set_seed(args.seed)
     sizes = {"hidden_size": 64, "attention_size": 64}
     model = LabelAttentionForMultiLabel(LabelAttentionConfig.preset("laat", **data.config_fields(), **sizes))
     set_label_prior(model, data.counts, len(data.splits["train"]))
@@ -102,8 +106,8 @@ def main() -> None:
     """Corpus → linear, LAAT, PLANT → one table → one note."""
     (args,) = parse_arguments(DemoArguments)
     data_args = DataArguments(
-        dataset_name="synthetic_notes", num_documents=args.num_documents, synthetic_length=args.synthetic_length,
-        overwrite=True,
+        dataset_name="synthetic_notes", num_documents=args.num_documents, synthetic_labels=args.synthetic_labels,
+        synthetic_length=args.synthetic_length, overwrite=True,
     )  # fmt: skip
     data = prepare_data(data_args)
     rows = {}

@@ -9,6 +9,8 @@ Every option can also stand in one JSON file, given as the only argument. The sa
 
 from dataclasses import dataclass, field
 
+from transformers import set_seed
+
 from hf_labelattn import (
     DataArguments,
     LabelAttentionConfig,
@@ -79,6 +81,7 @@ def main() -> None:
     tokenizer = load_tokenizer(args.backbone) if args.backbone else None
     data = prepare_data(data_args, tokenizer)
     trained = args.preset != "linear"
+    set_seed(training_args.seed)
     model = build_model(args, data, args.overrides or {})
     if trained and args.label_prior and not args.single_label:
         set_label_prior(model, data.counts, len(data.splits["train"]))

@@ -10,7 +10,7 @@ class LengthAwareSampler(Sampler[int]):
     """Shuffle documents, sort within pools of `pool_batches` batches, cut into batches and shuffle those.
 
     The order depends only on the seed and the epoch. Batches are cut at multiples of the *global* batch size, so every
-    process of a distributed run derives the same order and takes its share of each batch.
+    process of a distributed run derives the same order and takes its share of each batch; the last one is filled up.
 
     Args:
         lengths: Tokens per document.
@@ -32,7 +32,8 @@ class LengthAwareSampler(Sampler[int]):
         self.epoch = epoch
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        count = len(self.lengths)
+        return count + (-count % self.batch_size if self.shuffle and count > self.batch_size else 0)
 
     def order(self) -> np.ndarray:
         """The order of the current epoch, as indices."""
@@ -45,8 +46,10 @@ class LengthAwareSampler(Sampler[int]):
         ordered = np.concatenate([p[np.argsort(-self.lengths[p], kind="stable")] for p in pools] or [shuffled])
         full = len(ordered) // self.batch_size * self.batch_size
         batches = generator.permutation(ordered[:full].reshape(-1, self.batch_size))
-        # The incomplete batch stays last: in the middle it would shift every later batch border.
-        return np.concatenate([batches.reshape(-1), ordered[full:]])
+        # The incomplete batch stays last (in the middle it would shift every later batch border) and is filled up with
+        # documents of the epoch's start, so that one process and several take the same steps.
+        missing = -len(ordered) % self.batch_size if full else 0
+        return np.concatenate([batches.reshape(-1), ordered[full:], shuffled[:missing]])
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.order().tolist())

@@ -222,6 +222,7 @@ def plant_classifier(
     direction, lm = settings["direction"], args.language_model
     if args.backbone is None and lm is None:
         lm = language_model_stage(cache, data, args, direction, settings["seed"], settings["use_cpu"])
+    set_seed(settings["seed"])  # a stage read back from its folder draws no random numbers
     model = build_plant(data, args, settings["fields"], direction, lm)
     if args.use_static or args.use_planted:
         relevance = TokenRelevance.load(relevance_stage(cache, data, args) / "relevance.safetensors")

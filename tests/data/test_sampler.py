@@ -8,8 +8,11 @@ from hf_labelattn.data.sampler import LengthAwareSampler, padding_waste
 LENGTHS = np.random.default_rng(0).lognormal(5, 0.6, 5000).astype(int)
 
 
-def test_every_document_comes_once_per_epoch():
-    assert sorted(LengthAwareSampler(LENGTHS, 16)) == list(range(len(LENGTHS)))
+def test_every_document_comes_once_per_epoch_and_the_last_batch_is_filled_up():
+    order = list(LengthAwareSampler(LENGTHS, 16))
+    assert sorted(set(order)) == list(range(len(LENGTHS)))
+    assert len(order) == len(LengthAwareSampler(LENGTHS, 16)) == 5008
+    assert len(set(order[:5000])) == 5000
 
 
 def test_padding_wastes_a_few_per_cent_where_plain_shuffling_wastes_half():
@@ -37,6 +40,8 @@ def test_evaluation_reads_the_longest_first():
     assert (np.diff(LENGTHS[order]) <= 0).all()
 
 
-@pytest.mark.parametrize("count", [0, 1, 15, 17])
-def test_few_documents(count):
-    assert sorted(LengthAwareSampler(LENGTHS[:count], 16)) == list(range(count))
+@pytest.mark.parametrize(("count", "length"), [(0, 0), (1, 1), (15, 15), (16, 16), (17, 32)])
+def test_few_documents(count, length):
+    sampler = LengthAwareSampler(LENGTHS[:count], 16)
+    assert sorted(set(sampler)) == list(range(count))
+    assert len(list(sampler)) == len(sampler) == length
