@@ -30,6 +30,11 @@ class DecoderState:
             tuple(t.detach() for t in self.encoder), tuple(t.detach() for t in self.labels), self.num_tokens
         )
 
+    def __getitem__(self, row: int) -> "DecoderState":
+        """The state of one document of the batch (pipelines take outputs apart row by row)."""
+        encoder = tuple(t[:, row] if t.dim() == 3 else t[row] for t in self.encoder)
+        return DecoderState(encoder, tuple(t[row] for t in self.labels), self.num_tokens[row])
+
     def advance(self, mask: Tensor) -> Tensor:
         """Real tokens read after another window with this `[B, T]` mask."""
         count = mask.sum(1)

@@ -37,6 +37,12 @@ class InteractionState:
     scores: Tensor
     positions: Tensor
 
+    def __getitem__(self, row: int) -> "InteractionState":
+        """The state of one document of the batch (pipelines take outputs apart row by row)."""
+        base = None if self.base is None else self.base[row]
+        tensors = {name: getattr(self, name)[row] for name in ("keys", "places", "lengths", "scores", "positions")}
+        return replace(self, base=base, **tensors)
+
     def detach(self) -> "InteractionState":
         """Stop every gradient, to keep the state beyond one forward pass."""
         base = self.base.detach() if hasattr(self.base, "detach") else self.base

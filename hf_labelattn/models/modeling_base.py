@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from transformers import PreTrainedModel
 from transformers import initialization as init
 
@@ -56,6 +57,12 @@ class LabelClassifierPreTrainedModel(PreTrainedModel):
             raise ValueError(
                 f"`attention_mask` has shape {tuple(mask.shape)}, but `input_ids` has {tuple(input_ids.shape)}."
             )
-        if input_ids.dim() == 2:
-            input_ids, mask = input_ids[:, None], mask[:, None]
-        return input_ids, mask
+        if input_ids.dim() == 3:
+            return input_ids, mask
+        size = self.config.chunk_size
+        if not self.config.reads_chunks or input_ids.shape[1] <= size:
+            return input_ids[:, None], mask[:, None]
+        # A long row, as a plain tokenizer gives it, is cut here as the collator would have cut it.
+        fill = (0, -input_ids.shape[1] % size)
+        input_ids = F.pad(input_ids, fill, value=self.config.pad_token_id or 0)
+        return input_ids.unflatten(1, (-1, size)), F.pad(mask, fill).unflatten(1, (-1, size))

@@ -137,6 +137,13 @@ def test_a_note_coded_while_it_is_written_equals_the_note_coded_whole(state):
     assert carried.num_tokens.tolist() == [24]
 
 
+@pytest.mark.parametrize("name", ["plant", "plant_bert", "plm_icd", "caml"])
+@torch.no_grad()
+def test_a_long_row_is_cut_like_the_collator_cuts_it(name):
+    model, (ids, mask) = tiny.CLASSIFIERS[name](), tiny.documents((21, 9))
+    assert_close(model(ids.flatten(1)[:, :21], mask.flatten(1)[:, :21]).logits, model(ids, mask).logits, **CLOSE)
+
+
 @torch.no_grad()
 def test_backward_reads_the_reversed_document():
     forward, backward = tiny.plant()(), tiny.plant(direction="backward")()
