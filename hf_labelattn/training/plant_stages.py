@@ -204,6 +204,7 @@ def add_prior(model: PlantForICDCoding, path: str) -> PlantForICDCoding:
     joined.load_state_dict({**model.state_dict(), **{f"prior.{k}": v for k, v in prior.state_dict().items()}})
     with torch.no_grad():
         joined.label_bias.zero_()
+        joined.reader.decoder.weight.zero_()
     return joined
 
 
