@@ -32,7 +32,7 @@ class TfidfLinearConfig(LabelClassifierConfig):
     unk_token_id: int | None = 1
     max_ngram: int = 2
     sublinear_tf: bool = True
-    bigram_weight: float | int = 0.5
+    bigram_weight: float | int = 0.7
     min_df: int = 2
     C: float | int = 1.0
     prune_below: float | int = 0.01
