@@ -10,10 +10,14 @@ from hf_labelattn.data.documents import DocumentDataset, ragged
 from hf_labelattn.models.configuration_awd_lstm import AwdLstmConfig
 from hf_labelattn.models.configuration_l2r import TokenRankerConfig
 from hf_labelattn.models.configuration_label_attention import PRESETS, LabelAttentionConfig
+from hf_labelattn.models.configuration_leam import LEAMConfig
 from hf_labelattn.models.configuration_plant import PlantConfig
+from hf_labelattn.models.configuration_tfidf_linear import TfidfLinearConfig
 from hf_labelattn.models.modeling_label_attention import LabelAttentionForMultiLabel
+from hf_labelattn.models.modeling_leam import LEAMForSequenceClassification
 from hf_labelattn.models.modeling_plant import PlantForICDCoding
 from hf_labelattn.training.arguments import LabelAttnTrainingArguments
+from hf_labelattn.training.linear import fit_tfidf_linear
 
 VOCAB = 60
 CHUNK = 8
@@ -92,6 +96,25 @@ def with_relevance(model: PlantForICDCoding, seed: int = 2) -> PlantForICDCoding
     return model
 
 
+def leam(**options) -> Callable[..., PreTrainedModel]:
+    """A maker of LEAM with words of 12 numbers and phrases of 7 words."""
+
+    def make(num_labels: int = 5, **overrides) -> PreTrainedModel:
+        sizes = {"vocab_size": VOCAB, "embedding_size": 12, "window": 3, "classifier_dropout": 0.0}
+        fields = {**sizes, "num_labels": num_labels, "chunk_size": CHUNK, **options, **overrides}
+        return LEAMForSequenceClassification(LEAMConfig(**fields)).eval()
+
+    return make
+
+
+def tfidf_linear(num_labels: int = 5, **overrides) -> PreTrainedModel:
+    """The linear model, fitted on tiny documents."""
+    rows = dataset(40, num_labels=min(num_labels, 5))
+    names = {} if "id2label" in overrides else {"num_labels": num_labels}
+    config = TfidfLinearConfig(vocab_size=VOCAB, chunk_size=CHUNK, **names, **overrides)
+    return fit_tfidf_linear(rows.tokens, rows.labels, config, n_jobs=1, progress=False)
+
+
 CLASSIFIERS: dict[str, Callable[..., PreTrainedModel]] = {preset: zoo(preset) for preset in PRESETS} | {
     "plant": plant(),
     "plant_backward": plant(direction="backward"),
@@ -100,6 +123,9 @@ CLASSIFIERS: dict[str, Callable[..., PreTrainedModel]] = {preset: zoo(preset) fo
     "plant_dot_zero_sigmoid": plant(inattention_mode="zero", static_norm="none", state="sigmoid"),
     "plant_max": plant(state="max"),
     "plant_stateless": plant(state="none"),
+    "leam": leam(),
+    "leam_max": leam(pooling="max"),
+    "tfidf_linear": tfidf_linear,
 }
 
 
@@ -123,9 +149,9 @@ def targets(batch: int, num_labels: int = 5, seed: int = 1) -> torch.Tensor:
 
 
 # Models whose weights come from a fit instead of gradient steps.
-FITTED: set[str] = set()
+FITTED = {"tfidf_linear"}
 # Models that pool tokens before labels come in.
-WITHOUT_ATTENTION = {"cnn", "bigru", "xmlcnn", "fasttext", "swem"}
+WITHOUT_ATTENTION = {"cnn", "bigru", "xmlcnn", "fasttext", "swem", "tfidf_linear"}
 
 
 def dataset(count: int = 24, num_labels: int = 5, seed: int = 0, unseen: int = 0) -> DocumentDataset:

@@ -58,8 +58,8 @@ class LengthAwareSampler(Sampler[int]):
 def padding_waste(lengths: Sequence[int], order: Sequence[int], batch_size: int) -> float:
     """Share of a batch that is padding when documents are taken in this order.
 
-    >>> padding_waste([1, 3, 3, 1], [0, 1, 2, 3], batch_size=2)
-    0.3333333333333333
+    >>> round(padding_waste([1, 3, 3, 1], [0, 1, 2, 3], batch_size=2), 3)
+    0.333
     >>> padding_waste([1, 3, 3, 1], [0, 3, 1, 2], batch_size=2)
     0.0
     """
