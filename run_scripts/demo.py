@@ -41,10 +41,10 @@ class DemoArguments:
     """How large a demonstration."""
 
     output_dir: str = field(default="runs/demo", metadata={"help": "Folder for everything it leaves."})
-    num_documents: int = field(default=1000, metadata={"help": "Notes in the embedded corpus."})
+    num_documents: int = field(default=500, metadata={"help": "Notes in the embedded corpus."})
     synthetic_labels: int = field(default=200, metadata={"help": "Codes the notes draw from."})
-    synthetic_length: float = field(default=0.25, metadata={"help": "Length of the notes, 1 for MIMIC-like."})
-    epochs: int = field(default=12, metadata={"help": "Passes over the notes."})
+    synthetic_length: float = field(default=0.2, metadata={"help": "Length of the notes, 1 for MIMIC-like."})
+    epochs: int = field(default=6, metadata={"help": "Passes over the notes."})
     seed: int = field(default=0, metadata={"help": "Seed of the training."})
 
 
@@ -75,7 +75,7 @@ def laat(args: DemoArguments, data: PreparedData, data_args: DataArguments) -> d
 
 def plant(args: DemoArguments, data: PreparedData, data_args: DataArguments) -> dict:
     """Language model, mutual information, ranker, planted attention on top of the linear model's scores."""
-    sizes = {"embedding_size": 100, "hidden_size": 128, "num_hidden_layers": 2, "lm_epochs": 4}
+    sizes = {"embedding_size": 100, "hidden_size": 128, "num_hidden_layers": 2, "lm_epochs": 3}
     options = PlantArguments(**sizes, prior=f"{args.output_dir}/linear", l2r_embedding_size=64, l2r_hidden_size=64)
     arguments = training(args, "plant", 2e-3)
     apply_recipe(options, arguments)
