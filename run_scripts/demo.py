@@ -41,9 +41,9 @@ class DemoArguments:
     """How large a demonstration."""
 
     output_dir: str = field(default="runs/demo", metadata={"help": "Folder for everything it leaves."})
-    num_documents: int = field(default=500, metadata={"help": "Notes in the embedded corpus."})
-    synthetic_labels: int = field(default=200, metadata={"help": "Codes the notes draw from."})
-    synthetic_length: float = field(default=0.2, metadata={"help": "Length of the notes, 1 for MIMIC-like."})
+    num_documents: int = field(default=400, metadata={"help": "Notes in the embedded corpus."})
+    synthetic_labels: int = field(default=100, metadata={"help": "Codes the notes draw from."})
+    synthetic_length: float = field(default=0.15, metadata={"help": "Length of the notes, 1 for MIMIC-like."})
     epochs: int = field(default=6, metadata={"help": "Passes over the notes."})
     seed: int = field(default=0, metadata={"help": "Seed of the training."})
 
