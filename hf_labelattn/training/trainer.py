@@ -141,6 +141,10 @@ class LabelAttnTrainer(Trainer):
         self.collector.open(dataset, order, tune, by_frequency)
         return super().evaluate(dataset, ignore_keys, metric_key_prefix)
 
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log as transformers does, without the dozens of metrics by frequency (results.json holds them)."""
+        super().log({name: value for name, value in logs.items() if "/" not in name}, start_time)
+
     def push_to_hub(self, commit_message="End of training", blocking=True, token=None, revision=None, **kwargs):
         """Upload the model with its card; private unless `--hub_private_repo False`. Scores stay here."""
         self.save_model(_internal_call=True)
