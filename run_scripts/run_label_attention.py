@@ -57,7 +57,8 @@ def build_model(args: ModelArguments, data: PreparedData, overrides: dict):
     fields = {**data.config_fields(args.single_label), **overrides}
     if args.preset == "linear":
         train, dev = data.splits["train"], data.splits["validation"]
-        return fit_tfidf_linear(train.tokens, train.labels, TfidfLinearConfig(**fields), dev=(dev.tokens, dev.labels))
+        config = TfidfLinearConfig(**{"unk_token_id": data.tokenizer.unk_token_id, **fields})
+        return fit_tfidf_linear(train.tokens, train.labels, config, dev=(dev.tokens, dev.labels))
     if args.preset == "joint_laat":
         fields.setdefault("label_parents", label_parents(data.labels.names))
     if args.backbone is not None:
