@@ -25,6 +25,10 @@ from .notes import (
 LABELS = [f"LABEL_{i}" for i in range(5)]
 
 
+# Max-pooled LEAM has one attention for all labels: its evidence is that times what each word adds.
+ATTENTIVE = sorted(set(tiny.CLASSIFIERS) - tiny.WITHOUT_ATTENTION - {"leam_max"}) + ["leam_label"]
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_spans_index_the_original_text(name):
     note = text(30)
@@ -45,7 +49,7 @@ def test_a_note_without_a_word_has_no_evidence(name):
     assert explain(predictor, "", LABELS) == explain(predictor, " 12 .", LABELS) == {label: [] for label in LABELS}
 
 
-@pytest.mark.parametrize("name", sorted(set(tiny.CLASSIFIERS) - tiny.WITHOUT_ATTENTION) + ["leam_label"])
+@pytest.mark.parametrize("name", ATTENTIVE)
 def test_attention_is_the_evidence(name):
     predictor, note = make_predictor(name), text(30)
     tokens = TokenizedNote.read(predictor.tokenizer, note)
