@@ -9,6 +9,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from ..models.encoders import reverse_rows
+from ..models.modeling_plant import reverse_chunks
+
 WINDOW = 512  # tokens whose scores for all labels are held at once
 
 
@@ -17,8 +20,9 @@ def token_weights(model: nn.Module, input_ids: Tensor, attention_mask: Tensor, l
     """Shares `[l, N]` of the tokens of one document in what speaks for each of some labels.
 
     A row sums to one, or is zero where nothing speaks for the label. Label-wise attention gives its own weights, PLANT
-    learned and planted ones together, the linear model what each word adds, interaction matching the window that
-    matches; models that pool words before labels come in are asked by gradient times input.
+    learned and planted ones together (a bidirectional pair the mean of its two readers), the linear model what each
+    word adds, interaction matching the window that matches; models that pool words before labels come in are asked by
+    gradient times input.
 
     Args:
         model: A classifier in evaluation mode.
@@ -99,14 +103,23 @@ def _leam(model: nn.Module, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor
 
 
 def _plant(model: nn.Module, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
+    """Attention of the reader, or the mean of both readers, joined with what the linear prior's words add."""
     output = model(ids, mask, output_attentions=True, attention_labels=labels)
     weights = output.label_attentions[0]
+    if model.backward_reader is not None:
+        weights = (weights + _backward_attention(model, ids, mask.bool(), labels)) / 2
     if model.prior is None:
         return weights
     added = model.prior.token_contributions(ids, mask, labels)[0]
     by_reader = (output.logits - model.prior(ids, mask).logits - model.label_bias)[0, labels].clamp(min=0)
     by_prior = added.sum(1).clamp(min=0)
     return mixed(weights, added, by_prior / (by_prior + by_reader).clamp(min=1e-9))
+
+
+def _backward_attention(model: nn.Module, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
+    """Attention `[l, N]` of the reader that starts at the document's end, in the order of the document."""
+    weights = model._read(model.backward_reader, *reverse_chunks(ids, mask), None, labels)[2]
+    return reverse_rows(weights.transpose(1, 2), mask.flatten(1))[0].T
 
 
 def _interaction(model: nn.Module, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor:

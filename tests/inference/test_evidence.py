@@ -8,6 +8,7 @@ from hf_labelattn.data.tokenization import word_tokenizer
 from hf_labelattn.inference.evidence import Evidence, TokenizedNote, evidence_quality, explain, note_weights
 from hf_labelattn.inference.prediction import Predictor
 from hf_labelattn.inference.token_weights import _leam, _ngrams, input_gradients, token_weights
+from hf_labelattn.models.modeling_plant import PlantForICDCoding
 
 from .. import tiny
 from .notes import (
@@ -25,8 +26,10 @@ from .notes import (
 LABELS = [f"LABEL_{i}" for i in range(5)]
 
 
-# Max-pooled LEAM has one attention for all labels: its evidence is that times what each word adds.
-ATTENTIVE = sorted(set(tiny.CLASSIFIERS) - tiny.WITHOUT_ATTENTION - {"leam_max"}) + ["leam_label"]
+# Max-pooled LEAM has one attention for all labels: its evidence is that times what each word adds. That of a
+# bidirectional pair is the mean of two attentions.
+OTHERWISE = {"leam_max", "plant_bidirectional"}
+ATTENTIVE = sorted(set(tiny.CLASSIFIERS) - tiny.WITHOUT_ATTENTION - OTHERWISE) + ["leam_label"]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -60,6 +63,16 @@ def test_attention_is_the_evidence(name):
     np.testing.assert_allclose(note_weights(predictor, tokens.ids, [3, 1]), expected, atol=1e-5)
     (best,) = explain(predictor, note, ["LABEL_3"], top_tokens=1)["LABEL_3"]
     assert (best.start, best.end) == tuple(tokens.borders[expected[0].argmax()])
+
+
+def test_evidence_of_a_pair_is_the_mean_of_its_readers():
+    forward, backward = tiny.plant()(), tiny.plant(direction="backward")()
+    pair = PlantForICDCoding.join(forward, backward)
+    predictors = [Predictor(model, word_tokenizer(WORDS), device="cpu") for model in (forward, backward, pair)]
+    ids = TokenizedNote.read(predictors[0].tokenizer, text(30)).ids  # four chunks, the last one not full
+    one, other, both = (note_weights(predictor, ids, [3, 1]) for predictor in predictors)
+    assert np.abs(one - other).max() > 0.01
+    np.testing.assert_allclose(both, (one + other) / 2, atol=1e-6)
 
 
 def test_chunks_with_special_tokens_map_back_to_words():
@@ -170,6 +183,17 @@ def test_the_matching_window_is_the_evidence_of_interaction():
 def test_unknown_labels_are_refused():
     with pytest.raises(ValueError, match=r"no labels \['X'\]"):
         explain(make_predictor(), "a", ["LABEL_0", "X"])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_quality_is_measured_for_every_model(name):
+    note = text(20)
+    true = [{"label": label, "start": 0, "end": len(note) // 2} for label in LABELS]
+    found = evidence_quality(make_predictor(name), [note, ""], [LABELS, LABELS], [true, []], top_tokens=4)
+    assert (found["documents"], found["explained"]) == (2, 5)
+    assert all(np.isfinite(value) for value in found.values())
+    assert 0 < found["span_precision"] < 1 and 0 <= found["span_recall"] <= 1
+    assert len({found[name] for name in found if "ness" in name or "sufficiency" in name}) == 4
 
 
 def test_quality_is_perfect_for_a_model_of_single_words():
