@@ -4,6 +4,7 @@ from ._version import __version__
 from .data.chunking import ChunkLayout
 from .data.codes import describe_icd, format_icd, parent_code, top_level_code
 from .data.collator import ChunkedDocumentCollator
+from .data.description_vectors import description_vectors, load_vector_table
 from .data.documents import DocumentDataset
 from .data.labels import LabelSet, read_label_file
 from .data.notes import NoteColumns, NotesError, describe_notes, load_notes
@@ -131,6 +132,7 @@ __all__ = [
     "corpus_statistics",
     "describe_icd",
     "describe_notes",
+    "description_vectors",
     "embedding_matrix",
     "encode_documents",
     "encode_split",
@@ -147,6 +149,7 @@ __all__ = [
     "load_fastai_language_model",
     "load_notes",
     "load_tokenizer",
+    "load_vector_table",
     "load_word_vectors",
     "make_trainer",
     "metrics_table",

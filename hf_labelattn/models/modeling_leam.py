@@ -91,6 +91,18 @@ class LEAMForSequenceClassification(LabelClassifierPreTrainedModel):
         self.embeddings = value
 
     @torch.no_grad()
+    def set_word_vectors(self, vectors: Tensor) -> None:
+        """Start the word embeddings from vectors `[V, P]`, one row for each word of the tokenizer."""
+        table = self.embeddings.weight
+        vectors = torch.as_tensor(vectors, dtype=table.dtype, device=table.device)
+        if vectors.shape != table.shape:
+            raise ValueError(
+                f"The vectors are {list(vectors.shape)}, but the model's word table is {list(table.shape)}. Set "
+                f"`embedding_size={vectors.shape[1]}` and pass one row for each word of the tokenizer."
+            )
+        table.copy_(vectors)
+
+    @torch.no_grad()
     def set_label_embeddings(self, matrix: Tensor) -> int:
         """Start labels from given vectors `[K, P]`; a row of zeros (nothing known) keeps what is there.
 
