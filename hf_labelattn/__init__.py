@@ -49,6 +49,15 @@ from .planting.ranking import RankingArguments, train_token_ranker
 from .registration import register_auto_classes
 from .training.arguments import LabelAttnTrainingArguments
 from .training.cli import parse_arguments, run
+from .training.comparison import Comparison, Workshop, run_comparison
+from .training.comparison_external import read_external
+from .training.comparison_report import (
+    collect,
+    draw_cost_scatter,
+    draw_frequency_bars,
+    draw_learning_curves,
+    markdown_tables,
+)
 from .training.experiment import (
     DataArguments,
     PreparedData,
@@ -83,6 +92,7 @@ __all__ = [
     "CardValues",
     "ChunkLayout",
     "ChunkedDocumentCollator",
+    "Comparison",
     "DataArguments",
     "DocumentDataset",
     "Evidence",
@@ -126,13 +136,18 @@ __all__ = [
     "VectorsError",
     "VocabularyCoverage",
     "WordVectors",
+    "Workshop",
     "__version__",
     "apply_recipe",
     "card_from_folder",
+    "collect",
     "corpus_statistics",
     "describe_icd",
     "describe_notes",
     "description_vectors",
+    "draw_cost_scatter",
+    "draw_frequency_bars",
+    "draw_learning_curves",
     "embedding_matrix",
     "encode_documents",
     "encode_split",
@@ -152,6 +167,7 @@ __all__ = [
     "load_vector_table",
     "load_word_vectors",
     "make_trainer",
+    "markdown_tables",
     "metrics_table",
     "multilabel_metrics",
     "parent_code",
@@ -161,6 +177,7 @@ __all__ = [
     "prepare_data",
     "push_folder",
     "randomization_test",
+    "read_external",
     "read_label_file",
     "read_notes",
     "read_texts",
@@ -170,6 +187,7 @@ __all__ = [
     "remove_checkpoints",
     "render_card",
     "run",
+    "run_comparison",
     "search_threshold",
     "set_label_prior",
     "synthetic_label_descriptions",

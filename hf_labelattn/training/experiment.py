@@ -18,7 +18,8 @@ from ..data.synthetic import synthetic_label_descriptions, synthetic_notes
 from ..data.tokenization import encode_documents, load_tokenizer, train_word_tokenizer
 from ..hub.model_card import card_from_folder
 from .arguments import LabelAttnTrainingArguments
-from .results import environment, metrics_table, peak_memory_mb, write_json, write_scores
+from .results import environment, metrics_table, peak_memory_mb, write_json, write_label_results, write_scores
+from .scoring import threshold_logits
 from .trainer import LabelAttnTrainer
 
 logger = logging.getLogger(__name__)
@@ -214,6 +215,9 @@ def train_and_report(
         trainer.save_model(_internal_call=True)  # a push waits for the results
         if "test" in metrics and data_args.save_scores:
             write_scores(folder / "scores_test.npz", trainer.last_scores, data.splits["test"].label_names)
+        if "f1_micro" in metrics.get("test", {}):
+            threshold = threshold_logits(trainer.model.config, trainer.last_scores.scores.shape[1])
+            write_label_results(folder / "labels_test.csv", trainer.last_scores, data.counts, threshold)
         run = {"train_seconds": trained, "peak_memory_mb": peak_memory_mb(), "environment": environment()}
         run |= {"train_documents": len(data.splits["train"]), "world_size": trainer.args.world_size}
         run["arguments"] = {name: getattr(trainer.args, name) for name in REPORTED}

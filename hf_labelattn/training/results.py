@@ -1,5 +1,6 @@
 """What a run leaves behind: results.json (the same for the same run, killed or not), run.json (time and machine)."""
 
+import csv
 import json
 import os
 import platform
@@ -12,6 +13,7 @@ import torch
 import transformers
 
 from .._version import __version__
+from ..evaluation.metrics import label_statistics
 from .scoring import SplitScores
 
 HEADLINE = (
@@ -45,6 +47,29 @@ def write_scores(path: str | Path, split: SplitScores, label_names: tuple[str, .
     temporary = path.with_suffix(".partial.npz")
     ids = np.array(split.dataset.ids or [str(i) for i in range(len(split.dataset))], dtype=np.str_)
     np.savez_compressed(temporary, S=split.scores, ids=ids, labels=np.array(label_names, dtype=np.str_))
+    os.replace(temporary, path)
+
+
+def write_label_results(path: str | Path, split: SplitScores, label_counts: np.ndarray, threshold) -> None:
+    """Write one CSV row per label: documents with it in training and in the split, average precision and F1."""
+    statistics = label_statistics(split.scores, split.targets, threshold)
+    counts = np.zeros(split.scores.shape[1], dtype=np.int64)
+    counts[: len(label_counts)] = label_counts
+    confusion = statistics.counts
+    rows = zip(
+        split.dataset.label_names,
+        counts,
+        confusion.positives,
+        statistics.average_precision,
+        confusion.f1(),
+        strict=True,
+    )
+    path, temporary = Path(path), Path(path).with_suffix(".partial")
+    with open(temporary, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["label", "train_documents", "documents", "average_precision", "f1"])
+        for name, train, present, precision, f1 in rows:
+            writer.writerow([name, train, present, "" if np.isnan(precision) else f"{precision:.6f}", f"{f1:.6f}"])
     os.replace(temporary, path)
 
 

@@ -1,0 +1,196 @@
+"""Tables and pictures of a comparison, from the figures that were kept."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..evaluation.significance import randomization_test_values
+from .comparison import Comparison, Workshop
+
+SHORT = {
+    "f1_micro": "micro-F1",
+    "f1_macro": "macro-F1",
+    "f1_macro_all": "macro-F1 (all)",
+    "average_precision_macro": "macro-AP",
+    "precision_macro": "macro-P",
+    "recall_macro": "macro-R",
+    "num_perfect_average_precision": "perfect AP",
+}
+Found = dict[tuple[str, str, float], list[dict]]  # (dataset, model, fraction) → figures of its seeds
+
+
+def column_name(metric: str) -> str:
+    """A metric's name at the head of a column.
+
+    >>> column_name("precision_at_5"), column_name("average_precision_macro/quarter_1")
+    ('P@5', 'macro-AP, rarest quarter')
+    """
+    name, _, group = metric.partition("/")
+    name = SHORT.get(name, name.replace("precision_at_", "P@").replace("recall_at_", "R@"))
+    group = {"quarter_1": "rarest quarter", "count_0": "unseen"}.get(
+        group, group.replace("count_", "train documents ")
+    )
+    return f"{name}, {group}" if group else name
+
+
+def collect(comparison: Comparison, workshop: Workshop, external: dict[str, dict] | None = None) -> Found:
+    """The kept figures of every cell, seeds together; `external` maps a row to its figures by dataset."""
+    found: Found = {}
+    for cell in comparison.cells():
+        figures = workshop.kept(cell)
+        if figures is not None:
+            found.setdefault((cell.dataset, cell.model, cell.fraction), []).append(figures)
+    for row, by_dataset in (external or {}).items():
+        for dataset, figures in by_dataset.items():
+            found[dataset, row, 1.0] = [figures]
+    return found
+
+
+def label_values(seeds: list[dict]) -> dict[str, float]:
+    """Average precision of each label, mean over seeds."""
+    names = set.intersection(*(set(figures.get("label_average_precision", {})) for figures in seeds))
+    return {name: float(np.mean([f["label_average_precision"][name] for f in seeds])) for name in names}
+
+
+def p_value(seeds: list[dict], reference: list[dict]) -> float | None:
+    """Paired randomisation test over labels of the difference in macro-AP; None without label figures."""
+    a, b = label_values(seeds), label_values(reference)
+    shared = sorted(a.keys() & b.keys())
+    if not shared:
+        return None
+    return randomization_test_values([a[n] for n in shared], [b[n] for n in shared], unit="label").p_value
+
+
+def cell_text(values: Sequence[float]) -> str:
+    """Mean, and standard deviation over seeds where there are several.
+
+    >>> cell_text([0.5]), cell_text([0.5, 0.6])
+    ('.500', '.550 ± .071')
+    """
+    values = [value for value in values if value is not None and not np.isnan(value)]
+    if not values:
+        return "–"
+    texts = [f"{np.mean(values):.3f}"] + ([f"{np.std(values, ddof=1):.3f}"] if len(values) > 1 else [])
+    return " ± ".join(text.removeprefix("0") if text.startswith("0.") else text for text in texts)
+
+
+def markdown_tables(comparison: Comparison, found: Found) -> str:
+    """One table per dataset and fraction."""
+    parts = []
+    for dataset in comparison.datasets:
+        for fraction in comparison.fractions:
+            rows = {m: seeds for (d, m, f), seeds in found.items() if d == dataset and f == fraction}
+            if rows:
+                share = "" if fraction == 1 else f", {fraction:g} of the training documents"
+                parts.append(f"### {dataset}{share}\n\n{one_table(comparison, rows)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def one_table(comparison: Comparison, rows: dict[str, list[dict]]) -> str:
+    """A Markdown table: a row per model, then seeds, time, memory and significance against the reference."""
+    order = [m for m in comparison.models if m in rows] + [m for m in rows if m not in comparison.models]
+    reference = comparison.reference if comparison.reference in rows else None
+    heads = ["model", *map(column_name, comparison.metrics), "seeds", "train s", "MB"]
+    heads += [f"p against {reference}"] if reference else []
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for model in order:
+        seeds = rows[model]
+        cells = [cell_text([f["metrics"].get(metric) for f in seeds]) for metric in comparison.metrics]
+        cost = [_mean(seeds, "train_seconds"), _mean(seeds, "peak_memory_mb")]
+        tested = [_p_text(seeds, rows[reference]) if model != reference else ""] if reference else []
+        lines.append("| " + " | ".join([model, *cells, str(len(seeds)), *cost, *tested]) + " |")
+    return "\n".join(lines)
+
+
+def _mean(seeds: list[dict], name: str) -> str:
+    values = [figures[name] for figures in seeds if name in figures]
+    return f"{np.mean(values):.0f}" if values else "–"
+
+
+def _p_text(seeds: list[dict], reference: list[dict]) -> str:
+    value = p_value(seeds, reference)
+    return "–" if value is None else "<.001" if value < 0.001 else f"{value:.3f}".removeprefix("0")
+
+
+def draw_learning_curves(comparison: Comparison, found: Found, metric: str, path: str | Path) -> None:
+    """Draw the metric against the share of training documents, one panel per dataset."""
+    figure, panels = _panels(len(comparison.datasets))
+    for panel, dataset in zip(panels, comparison.datasets, strict=True):
+        for model in comparison.models:
+            seeds = {f: found.get((dataset, model, f), []) for f in sorted(comparison.fractions)}
+            points = [(f, [s["metrics"][metric] for s in part]) for f, part in seeds.items() if part]
+            if points:
+                panel.errorbar(
+                    [f for f, _ in points],
+                    [np.mean(values) for _, values in points],
+                    [np.std(values) for _, values in points],
+                    marker="o",
+                    capsize=3,
+                    label=model,
+                )
+        panel.set(xscale="log", title=dataset, xlabel="share of training documents", ylabel=column_name(metric))
+        panel.set_xticks(comparison.fractions, [f"{f:g}" for f in comparison.fractions])
+        panel.minorticks_off()
+    _finish(figure, panels, path)
+
+
+def draw_frequency_bars(comparison: Comparison, found: Found, path: str | Path) -> None:
+    """Draw macro-AP by training frequency of the labels, one panel per dataset, one bar per model."""
+    bins = ["count_0", "count_1-10", "count_11-50", "count_51-100", "count_101-500", "count_>500"]
+    figure, panels = _panels(len(comparison.datasets))
+    for panel, dataset in zip(panels, comparison.datasets, strict=True):
+        models = [m for m in comparison.models if (dataset, m, 1.0) in found]
+        for number, model in enumerate(models):
+            seeds = found[dataset, model, 1.0]
+            heights = [_bin_height(seeds, f"average_precision_macro/{name}") for name in bins]
+            width = 0.8 / max(1, len(models))
+            panel.bar(np.arange(len(bins)) + (number - (len(models) - 1) / 2) * width, heights, width, label=model)
+        panel.set(title=dataset, xlabel="training documents of the label", ylabel="macro-AP")
+        panel.set_xticks(range(len(bins)), [b.removeprefix("count_") for b in bins])
+    _finish(figure, panels, path)
+
+
+def _bin_height(seeds: list[dict], metric: str) -> float:
+    values = [figures["metrics"][metric] for figures in seeds if metric in figures["metrics"]]
+    return float(np.mean(values)) if values else 0.0
+
+
+def draw_cost_scatter(comparison: Comparison, found: Found, metric: str, path: str | Path) -> None:
+    """Draw quality against training time; the size of a point is the model's number of parameters."""
+    figure, panels = _panels(len(comparison.datasets))
+    for panel, dataset in zip(panels, comparison.datasets, strict=True):
+        for model in comparison.models:
+            seeds = found.get((dataset, model, 1.0), [])
+            seeds = [s for s in seeds if metric in s["metrics"]]
+            if seeds:
+                x = max(1.0, np.mean([s["train_seconds"] for s in seeds]))
+                y = np.mean([s["metrics"][metric] for s in seeds])
+                size = 20 + 60 * np.log10(1 + seeds[0].get("num_parameters", 0) / 1e4)
+                panel.scatter(x, y, size, alpha=0.6)
+                panel.annotate(model, (x, y), xytext=(6, 3), textcoords="offset points", fontsize=8)
+        panel.set(xscale="log", title=dataset, xlabel="training seconds", ylabel=column_name(metric))
+        panel.margins(0.15)
+    figure.savefig(path, dpi=110)
+
+
+def _panels(count: int):
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ValueError("Pictures need matplotlib. Type: pip install 'hf_labelattn[demo]'") from None
+    columns = min(3, count)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(5.2 * columns, 3.8 * rows), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(rows, columns)).ravel()
+    for unused in axes[count:]:
+        unused.set_visible(False)
+    return figure, axes[:count]
+
+
+def _finish(figure, panels, path: str | Path) -> None:
+    for panel in panels:
+        if panel.get_legend_handles_labels()[1]:
+            panel.legend(fontsize=8)
+        panel.grid(alpha=0.3)
+    figure.savefig(path, dpi=110)
