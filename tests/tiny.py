@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from transformers import BertConfig, PreTrainedModel
+from transformers import BertConfig, BertModel, BertTokenizerFast, PreTrainedModel
 
 from hf_labelattn.data.documents import DocumentDataset, ragged
 from hf_labelattn.models.configuration_awd_lstm import AwdLstmConfig
@@ -180,3 +180,12 @@ def training_arguments(folder, **overrides) -> LabelAttnTrainingArguments:
     quiet = {"output_dir": str(folder), "use_cpu": True, "disable_tqdm": True, "num_train_epochs": 2}
     quiet |= {"per_device_train_batch_size": 8, "learning_rate": 0.02}
     return LabelAttnTrainingArguments(**{**quiet, **overrides})
+
+
+def save_bert(folder, words: list[str]) -> None:
+    """A BERT checkpoint of one layer with a tokenizer of these words and pieces, as `--backbone` takes it."""
+    folder.mkdir(parents=True)
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
+    BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
+    BertModel(bert_config(vocab_size=len(vocabulary))).save_pretrained(folder)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from .chunking import ChunkLayout, cut
+from .chunking import ChunkLayout, cut, word_positions
 
 logger = logging.getLogger(__name__)
 
@@ -15,6 +15,9 @@ logger = logging.getLogger(__name__)
 @dataclass
 class ChunkedDocumentCollator:
     """Collate rows `{"input_ids": ids, "labels": label ids}`; a document is one row of the batch, whatever its length.
+
+    Rows for interaction matching may also have `match_input_ids` (the document in other tokens, not cut into chunks),
+    `match_hash` (a number for each token of those, or of `input_ids`) and `base_logits`; see [`DocumentDataset`].
 
     Args:
         layout: Where documents are cut; `ChunkLayout()` reads each as one chunk (models that cut by themselves).
@@ -43,6 +46,12 @@ class ChunkedDocumentCollator:
         }
         if "labels" in rows[0]:
             batch["labels"] = self._labels([row["labels"] for row in rows])
+        if "match_input_ids" in rows[0]:
+            batch |= self._match_words(rows)
+        elif "match_hash" in rows[0]:
+            batch["match_hash"] = self._aligned([row["match_hash"] for row in rows], batch["input_ids"].shape)
+        if "base_logits" in rows[0]:
+            batch["base_logits"] = torch.from_numpy(np.stack([row["base_logits"] for row in rows]).astype(np.float32))
         return batch
 
     def _ids(self, ids) -> np.ndarray:
@@ -65,6 +74,30 @@ class ChunkedDocumentCollator:
                 input_ids[row, column, : len(chunk)] = chunk
                 mask[row, column, : len(chunk)] = 1
         return input_ids, mask
+
+    def _match_words(self, rows: Sequence[dict]) -> dict[str, torch.Tensor]:
+        """The matcher's own tokens `[B, N]` with their mask and, where given, their hashes."""
+        lengths = torch.tensor([len(row["match_input_ids"]) for row in rows])
+        shape = len(rows), max(1, int(lengths.max()))
+        batch = {"match_input_ids": self._rows([row["match_input_ids"] for row in rows], shape)}
+        batch["match_attention_mask"] = (torch.arange(shape[1]) < lengths[:, None]).long()
+        if "match_hash" in rows[0]:
+            batch["match_hash"] = self._rows([row["match_hash"] for row in rows], shape)
+        return batch
+
+    def _rows(self, rows: list[np.ndarray], shape: tuple[int, int]) -> torch.Tensor:
+        values = np.zeros(shape, dtype=np.int64)
+        for row, numbers in enumerate(rows):
+            values[row, : len(numbers)] = numbers
+        return torch.from_numpy(values)
+
+    def _aligned(self, rows: list[np.ndarray], shape: tuple[int, ...]) -> torch.Tensor:
+        """One number per document token, at that token's place in the chunks."""
+        values = np.zeros((shape[0], shape[1] * shape[2]), dtype=np.int64)
+        for row, numbers in enumerate(rows):
+            numbers = numbers[: self.max_tokens]
+            values[row, word_positions(len(numbers), self.layout)] = numbers
+        return torch.from_numpy(values).view(shape)
 
     def _labels(self, labels: list[Sequence[int]]) -> torch.Tensor:
         if self.single_label:

@@ -12,6 +12,10 @@ from transformers import AutoModelForSequenceClassification, PreTrainedModel, Pr
 from ..data.chunking import chunk_layout
 from ..data.collator import ChunkedDocumentCollator
 from ..data.tokenization import encode_documents, load_tokenizer
+from .matching import MatchReader
+
+# What the collator makes that models read; `num_chunks` is for callers.
+INPUTS = ("input_ids", "attention_mask", "match_input_ids", "match_attention_mask", "match_hash")
 
 
 @dataclass(frozen=True)
@@ -50,22 +54,30 @@ class Predictor:
         self.collate = ChunkedDocumentCollator(
             config.num_labels, chunk_layout(config, tokenizer), config.pad_token_id or 0
         )
+        self.matching = MatchReader.of(model, tokenizer)
         self.single_label = config.problem_type == "single_label_classification"
 
     def scores(self, texts: list[str]) -> np.ndarray:
         """Probabilities `[documents, labels]`, float32."""
-        return self.score_ids(encode_documents(self.tokenizer, texts, progress=False))
+        rows = [{"input_ids": ids} for ids in encode_documents(self.tokenizer, texts, progress=False)]
+        if self.matching is not None:
+            rows = [row | words for row, words in zip(rows, self.matching.rows(texts), strict=True)]
+        return self.score_rows(rows)
 
-    @torch.no_grad()
     def score_ids(self, documents: Sequence[np.ndarray]) -> np.ndarray:
         """Probabilities `[documents, labels]` of documents given as token ids without special tokens."""
+        return self.score_rows([{"input_ids": ids} for ids in documents])
+
+    @torch.no_grad()
+    def score_rows(self, documents: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
+        """Probabilities `[documents, labels]` of documents as the collator takes them."""
         result = np.zeros((len(documents), self.model.config.num_labels), dtype=np.float32)
-        order = np.argsort([-len(ids) for ids in documents], kind="stable")
+        order = np.argsort([-len(row["input_ids"]) for row in documents], kind="stable")
         for start in range(0, len(order), self.batch_size):
             rows = order[start : start + self.batch_size]
-            batch = self.collate([{"input_ids": documents[row]} for row in rows])
-            logits = self.model(batch["input_ids"].to(self.device), batch["attention_mask"].to(self.device)).logits
-            result[rows] = self.probabilities(logits)
+            batch = self.collate([documents[row] for row in rows])
+            inputs = {name: batch[name].to(self.device) for name in INPUTS if name in batch}
+            result[rows] = self.probabilities(self.model(**inputs).logits)
         return result
 
     def probabilities(self, logits: torch.Tensor) -> np.ndarray:

@@ -11,8 +11,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedConfig, PreTrainedModel
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
 from transformers import initialization as init
+from transformers.utils import cached_file
 
 from .configuration_interaction import InteractionConfig
 from .functional_matching import LabelWords, left_aligned, surface_hashes, word_keys
@@ -29,6 +37,8 @@ from .outputs import LabelAttentionOutput
 
 logger = logging.getLogger(__name__)
 
+MATCH_TOKENIZER_FILE = "tokenizer_match.json"
+
 
 @dataclass
 class InteractionOutput(LabelAttentionOutput):
@@ -44,6 +54,14 @@ class InteractionOutput(LabelAttentionOutput):
     match_position: torch.Tensor | None = None
     match_scores: torch.Tensor | None = None
     base_logits: torch.Tensor | None = None
+
+
+def load_match_tokenizer(folder: str) -> PreTrainedTokenizerFast:
+    """The tokenizer of a matcher that does not read the base's tokens; saved beside the model, or on the Hub."""
+    file = cached_file(folder, MATCH_TOKENIZER_FILE)
+    return PreTrainedTokenizerFast(
+        tokenizer_file=file, unk_token="[UNK]", pad_token="[PAD]", split_special_tokens=True
+    )
 
 
 def build_base(config: PreTrainedConfig | None) -> PreTrainedModel | None:
@@ -128,7 +146,7 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
         embeddings = getattr(self.base, "get_input_embeddings", lambda: None)()
         if embeddings is None:
             raise ValueError("The base has no word embeddings to start from: pass `vectors`.")
-        return embeddings.weight
+        return embeddings.weight[: len(self.matcher.embeddings.weight)]
 
     @torch.no_grad()
     def set_term_weights(self, weights: Tensor) -> None:
@@ -219,7 +237,7 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
 
     def text_keys(self, texts: list[str], tokenizer=None) -> list[list[int]]:
         """The words of texts as the matcher sees them: ids, and minus the hash of words outside the vocabulary."""
-        encoded = self._tokenizer(tokenizer)(texts, add_special_tokens=False, return_offsets_mapping=True)
+        encoded = self.match_tokenizer(tokenizer)(texts, add_special_tokens=False, return_offsets_mapping=True)
         unknown = self.config.unk_token_id
         keys = []
         for text, ids, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
@@ -248,7 +266,7 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
             Logits and match scores `[B, K]`, and the windows found, `[B, K, 2]`.
         """
         texts = list(descriptions.values() if isinstance(descriptions, Mapping) else descriptions)
-        tokenizer = self._tokenizer(tokenizer)
+        tokenizer = self.match_tokenizer(tokenizer)
         words = LabelWords.pack(self._description_keys(texts, tokenizer))
         words = LabelWords(*(t.to(self.device) for t in words))
         if isinstance(documents, Tensor):
@@ -280,6 +298,7 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
         match_input_ids: Tensor | None = None,
         match_attention_mask: Tensor | None = None,
         match_hash: Tensor | None = None,
+        base_logits: Tensor | None = None,
         **kwargs,
     ) -> InteractionOutput | tuple:
         """Score documents.
@@ -295,10 +314,13 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
             match_attention_mask: Their mask.
             match_hash: For each of the matcher's tokens, the hash of a word the vocabulary lacks (`surface_hashes`),
                 so that it matches the same word in a description.
+            base_logits: `[B, labels of the base]` to be used instead of running the base: for documents the base was
+                fitted on, scores of one that has not seen them.
             **kwargs: Ignored, for callers that pass everything a tokenizer gives.
         """
-        base_logits, known, base = self._read_base(input_ids, attention_mask, labels, decoder_state)
-        separate = match_input_ids is not None
+        given = None if base_logits is None else LabelAttentionOutput(logits=base_logits)
+        base_logits, known, base = self._read_base(input_ids, attention_mask, labels, decoder_state, given)
+        separate = self._has_own_words(match_input_ids)
         ids, mask = (match_input_ids, match_attention_mask) if separate else (input_ids, attention_mask)
         scores, positions, state = self._read_words(*self._document_words(ids, mask, match_hash), decoder_state)
         described = self.matcher.label_lengths > 0
@@ -315,12 +337,22 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
         )
         return output if return_dict or (return_dict is None and self.config.return_dict) else output.to_tuple()
 
+    def _has_own_words(self, match_input_ids: Tensor | None) -> bool:
+        if match_input_ids is None and self.config.match_vocab_size is not None:
+            raise ValueError(
+                f"The matcher of this model reads words of its own ({MATCH_TOKENIZER_FILE}), but only the base's "
+                "tokens were given. Pass `match_input_ids` and `match_attention_mask`, or use `Predictor`, which does."
+            )
+        return match_input_ids is not None
+
     def _document_words(self, input_ids, attention_mask, match_hash) -> tuple[Tensor, Tensor, Tensor]:
         """The words of the documents without padding and special tokens, their numbers, and which tokens they are."""
         ids, mask = self.document_view(input_ids, attention_mask)
         if self.config.skipped_token_ids:
             mask = mask & ~torch.isin(ids, torch.tensor(self.config.skipped_token_ids, device=ids.device))
         hashes = None if match_hash is None else match_hash.flatten(1)
+        if hashes is not None and hashes.shape != ids.shape:  # a long row was cut into chunks, the last one padded
+            hashes = F.pad(hashes, (0, ids.shape[1] - hashes.shape[1]))
         return left_aligned(word_keys(ids, hashes, self.config.unk_token_id), mask)
 
     def _read_words(
@@ -354,14 +386,18 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
         scores, positions = better_windows(state, scores, start, positions)
         return replace(state, scores=scores, positions=positions).behind(final)
 
-    def _read_base(self, input_ids, attention_mask, labels, state) -> tuple[Tensor, Tensor, LabelAttentionOutput]:
+    def _read_base(
+        self, input_ids, attention_mask, labels, state, given: LabelAttentionOutput | None = None
+    ) -> tuple[Tensor, Tensor, LabelAttentionOutput]:
         """The base's logits `[B, L]`, where it has an opinion, and its own output."""
         before = None if state is None else state.base
         columns = self.base_columns
-        if self.base is None:
+        if given is not None:
+            output, read = given, columns.new_ones(1, 1).bool()
+        elif self.base is None:
             nothing = torch.zeros(1, len(columns), device=columns.device)
             return nothing, nothing.bool(), LabelAttentionOutput()
-        if self.config.has_foreign_base:
+        elif self.config.has_foreign_base:
             output = self._read_foreign(input_ids, attention_mask, before)
             read = output.logits[:, :1] > -torch.inf
         else:
@@ -407,10 +443,13 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
             loss = loss + self.config.match_loss_weight * self.classification_loss(alone, labels)
         return loss
 
-    def _tokenizer(self, tokenizer):
+    def match_tokenizer(self, tokenizer: PreTrainedTokenizerBase | None = None) -> PreTrainedTokenizerBase:
+        """The given tokenizer, or the one saved beside this model for the matcher."""
         if tokenizer is not None:
             return tokenizer
         try:
+            if self.config.match_vocab_size is not None:
+                return load_match_tokenizer(self.config.name_or_path)
             return AutoTokenizer.from_pretrained(self.config.name_or_path)
         except (OSError, ValueError) as error:
             raise ValueError(
