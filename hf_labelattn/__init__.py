@@ -13,6 +13,7 @@ from .data.synthetic import synthetic_label_descriptions, synthetic_notes
 from .data.synthetic_statistics import corpus_statistics, format_statistics
 from .data.tokenization import RaggedIds, encode_documents, load_tokenizer, train_word_tokenizer
 from .data.vectors import VectorsError, WordVectors, embedding_matrix, load_word_vectors
+from .data.vocabulary import vector_tokenizer, with_words
 from .evaluation import (
     StreamingMetrics,
     group_bootstrap,
@@ -23,8 +24,17 @@ from .evaluation import (
 from .hub.model_card import CardValues, card_from_folder, render_card
 from .hub.push import push_folder
 from .inference.evidence import Evidence, evidence_quality, explain
+from .inference.figures import (
+    JointSpace,
+    class_means,
+    cosine_matrix,
+    draw_cosine_matrix,
+    draw_joint_space,
+    joint_space,
+)
 from .inference.files import PredictionWriter, read_texts_to_code
 from .inference.html import write_page
+from .inference.match_figure import match_figure, match_figure_of
 from .inference.pipeline import IcdCodingPipeline, register_pipeline
 from .inference.prediction import Prediction, Predictor
 from .inference.streaming import NoteReader
@@ -35,6 +45,7 @@ from .models.configuration_label_attention import LabelAttentionConfig
 from .models.configuration_leam import LEAMConfig
 from .models.configuration_plant import PlantConfig
 from .models.configuration_tfidf_linear import TfidfLinearConfig
+from .models.functional_matching import hash_word, inverse_document_frequency, surface_hashes, window_characters
 from .models.modeling_awd_lstm import AwdLstmForCausalLM, AwdLstmModel
 from .models.modeling_interaction import InteractionForMultiLabel, InteractionOutput
 from .models.modeling_l2r import TokenRankerModel
@@ -112,6 +123,7 @@ __all__ = [
     "InteractionConfig",
     "InteractionForMultiLabel",
     "InteractionOutput",
+    "JointSpace",
     "LEAMConfig",
     "LEAMForSequenceClassification",
     "LabelAttentionConfig",
@@ -153,13 +165,17 @@ __all__ = [
     "__version__",
     "apply_recipe",
     "card_from_folder",
+    "class_means",
     "collect",
     "corpus_statistics",
+    "cosine_matrix",
     "describe_icd",
     "describe_notes",
     "description_vectors",
+    "draw_cosine_matrix",
     "draw_cost_scatter",
     "draw_frequency_bars",
+    "draw_joint_space",
     "draw_learning_curves",
     "embedding_matrix",
     "encode_documents",
@@ -173,8 +189,11 @@ __all__ = [
     "format_statistics",
     "frozen_parts",
     "group_bootstrap",
+    "hash_word",
+    "inverse_document_frequency",
     "is_finished",
     "join_matcher",
+    "joint_space",
     "label_parents",
     "load_embeddings",
     "load_fastai_language_model",
@@ -185,6 +204,8 @@ __all__ = [
     "load_word_vectors",
     "make_trainer",
     "markdown_tables",
+    "match_figure",
+    "match_figure_of",
     "metrics_table",
     "multilabel_metrics",
     "new_base",
@@ -211,6 +232,7 @@ __all__ = [
     "search_threshold",
     "set_label_prior",
     "start_at_prior",
+    "surface_hashes",
     "synthetic_label_descriptions",
     "synthetic_notes",
     "take_fraction",
@@ -220,6 +242,9 @@ __all__ = [
     "train_token_ranker",
     "train_word_tokenizer",
     "transfer_vocabulary",
+    "vector_tokenizer",
+    "window_characters",
+    "with_words",
     "write_json",
     "write_page",
 ]
