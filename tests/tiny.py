@@ -4,15 +4,18 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from transformers import BertConfig, BertModel, BertTokenizerFast, PreTrainedModel
+from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast, PreTrainedModel
 
 from hf_labelattn.data.documents import DocumentDataset, ragged
+from hf_labelattn.data.tokenization import word_tokenizer
 from hf_labelattn.models.configuration_awd_lstm import AwdLstmConfig
+from hf_labelattn.models.configuration_interaction import InteractionConfig
 from hf_labelattn.models.configuration_l2r import TokenRankerConfig
 from hf_labelattn.models.configuration_label_attention import PRESETS, LabelAttentionConfig
 from hf_labelattn.models.configuration_leam import LEAMConfig
 from hf_labelattn.models.configuration_plant import PlantConfig
 from hf_labelattn.models.configuration_tfidf_linear import TfidfLinearConfig
+from hf_labelattn.models.modeling_interaction import InteractionForMultiLabel
 from hf_labelattn.models.modeling_label_attention import LabelAttentionForMultiLabel
 from hf_labelattn.models.modeling_leam import LEAMForSequenceClassification
 from hf_labelattn.models.modeling_plant import PlantForICDCoding
@@ -115,6 +118,32 @@ def tfidf_linear(num_labels: int = 5, **overrides) -> PreTrainedModel:
     return fit_tfidf_linear(rows.tokens, rows.labels, config, n_jobs=1, progress=False)
 
 
+def bert_classifier(num_labels: int = 5, **overrides) -> PreTrainedModel:
+    """Transformers' own classifier on `[CLS]`."""
+    names = {} if "id2label" in overrides else {"num_labels": num_labels}
+    config = bert_config(problem_type="multi_label_classification", **names, **overrides)
+    return BertForSequenceClassification(config).eval()
+
+
+def interaction(make_base: Callable[..., PreTrainedModel] | None, **options) -> Callable[..., PreTrainedModel]:
+    """A maker of a matcher joined with a base, or alone; every label is described by two words."""
+
+    def make(num_labels: int = 5, **overrides) -> PreTrainedModel:
+        names = {i: f"LABEL_{i}" for i in range(num_labels)}
+        labels = {"id2label": names, "label2id": {name: i for i, name in names.items()}}
+        labels |= {name: overrides.pop(name) for name in ("id2label", "label2id") if name in overrides}
+        fields = {"match_embedding_size": 10, "chunk_size": CHUNK, **labels, **options, **overrides}
+        if make_base is None:
+            model = InteractionForMultiLabel(InteractionConfig(vocab_size=VOCAB, **fields))
+        else:
+            model = InteractionForMultiLabel.from_base(make_base(**labels), **fields)
+        texts = {name: f"w{i % 50} w{i % 50 + 1}" for i, name in labels["id2label"].items()}
+        model.set_label_descriptions(texts, word_tokenizer([f"w{i}" for i in range(VOCAB - 2)]))
+        return model.eval()
+
+    return make
+
+
 CLASSIFIERS: dict[str, Callable[..., PreTrainedModel]] = {preset: zoo(preset) for preset in PRESETS} | {
     "plant": plant(),
     "plant_backward": plant(direction="backward"),
@@ -126,6 +155,12 @@ CLASSIFIERS: dict[str, Callable[..., PreTrainedModel]] = {preset: zoo(preset) fo
     "leam": leam(),
     "leam_max": leam(pooling="max"),
     "tfidf_linear": tfidf_linear,
+    "interaction": interaction(None),
+    "interaction_caml": interaction(zoo("caml")),
+    "interaction_leam": interaction(leam(), combine="max"),
+    "interaction_plant": interaction(plant()),
+    "interaction_bert": interaction(bert_classifier, combine="noisy_or"),
+    "interaction_tfidf_linear": interaction(tfidf_linear),
 }
 
 
@@ -149,7 +184,7 @@ def targets(batch: int, num_labels: int = 5, seed: int = 1) -> torch.Tensor:
 
 
 # Models whose weights come from a fit instead of gradient steps.
-FITTED = {"tfidf_linear"}
+FITTED = {"tfidf_linear", "interaction_tfidf_linear"}
 # Models that pool tokens before labels come in.
 WITHOUT_ATTENTION = {"cnn", "bigru", "xmlcnn", "fasttext", "swem", "tfidf_linear"}
 

@@ -27,8 +27,8 @@ LABELS = [f"LABEL_{i}" for i in range(5)]
 
 
 # Max-pooled LEAM has one attention for all labels: its evidence is that times what each word adds. That of a
-# bidirectional pair is the mean of two attentions.
-OTHERWISE = {"leam_max", "plant_bidirectional"}
+# bidirectional pair is the mean of two attentions; that of a joint model lies between the base's and the match.
+OTHERWISE = {"leam_max", "plant_bidirectional", *(name for name in tiny.CLASSIFIERS if name.startswith("interaction"))}
 ATTENTIVE = sorted(set(tiny.CLASSIFIERS) - tiny.WITHOUT_ATTENTION - OTHERWISE) + ["leam_label"]
 
 

@@ -44,16 +44,6 @@ def make(preset: str = "swem", **overrides) -> InteractionForMultiLabel:
     return model.eval()
 
 
-def make_for_contract(num_labels: int = 5, **overrides) -> InteractionForMultiLabel:
-    base = tiny.zoo("caml")(num_labels=num_labels)
-    model = InteractionForMultiLabel.from_base(
-        base, match_embedding_size=10, **{**label_fields(num_labels), **overrides}
-    )
-    texts = {name: f"w{i % 50} w{i % 50 + 1}" for i, name in model.config.id2label.items()}
-    model.set_label_descriptions(texts, word_tokenizer(WORDS))
-    return model.eval()
-
-
 def literal_match(model, ids, mask):
     """Mean cosine of the best window, with one loop per index."""
     table, words = model.matcher.embeddings.weight, model.matcher.words.unpack()
@@ -69,15 +59,10 @@ def literal_match(model, ids, mask):
     return scores
 
 
-@pytest.mark.parametrize("check", [name for name in dir(contract) if name.startswith("check_")])
-def test_contract(check, tmp_path):
-    getattr(contract, check)(make_for_contract, *([tmp_path] if check == "check_save_and_load" else []))
-
-
 @pytest.mark.parametrize("check", ["check_padding", "check_gradients", "check_overfits", "check_empty_document"])
 @pytest.mark.parametrize("combine", ["max", "noisy_or"])
 def test_contract_of_the_other_combinations(check, combine):
-    getattr(contract, check)(lambda **overrides: make_for_contract(combine=combine, **overrides))
+    getattr(contract, check)(tiny.interaction(tiny.zoo("caml"), combine=combine))
 
 
 @torch.no_grad()
