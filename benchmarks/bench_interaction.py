@@ -6,55 +6,18 @@ processor seconds, the best of some rounds, so other load on the machine distort
 """
 
 import json
-import threading
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from benchmarks.measuring import growth_mb, race, row
 from hf_labelattn.models.functional_matching import LabelWords, soft_ngram_match
 
 VOCABULARY = 60_000
 Case = tuple[Tensor, Tensor, Tensor, Tensor, LabelWords]
-Clock = dict[str, float]
-
-
-def race(functions: dict[str, Callable], rounds: int) -> Clock:
-    """Best processor seconds of each function, run in turn."""
-    best = dict.fromkeys(functions, float("inf"))
-    for turn in range(rounds + 1):
-        for name, function in functions.items():
-            start = time.process_time()
-            function()
-            if turn:
-                best[name] = min(best[name], time.process_time() - start)
-    return best
-
-
-@contextmanager
-def growth_mb():
-    """Yields a list that gets the largest growth of resident memory inside the block, in MB."""
-    start, seen, done = _resident_mb(), [0.0], threading.Event()
-
-    def watch():
-        while not done.wait(0.002):
-            seen[0] = max(seen[0], _resident_mb() - start)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        done.set()
-        thread.join()
-
-
-def _resident_mb() -> float:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096 / 2**20
 
 
 def zipf(count: int, size: int, power: float, generator: torch.Generator) -> Tensor:
@@ -96,13 +59,6 @@ def with_gradient(match: Callable, case: Case) -> Callable[[], None]:
         torch.autograd.grad((result[0] if isinstance(result, tuple) else result).sum(), vectors)
 
     return run
-
-
-def row(name: str, clock: Clock, goal: float, ours: str, reference: str = "limit", peak_mb=None) -> dict:
-    """One line of the table."""
-    times = {"ours_s": clock[ours], "reference_s": clock[reference]}
-    ratio = clock[ours] / clock[reference]
-    return {"name": name, "ratio": ratio, "goal": goal, "unit": f"× {reference}", **times, "peak_mb": peak_mb}
 
 
 def kernel_rows(batch: int, rounds: int) -> list[dict]:
