@@ -81,6 +81,15 @@ def build_base(config: PreTrainedConfig | None) -> PreTrainedModel | None:
     return own(config)
 
 
+def word_table(base: PreTrainedModel | None) -> Tensor | None:
+    """Word embeddings `[V or more, D]` of a base, its words first; None if it has none."""
+    if base is None or base.config.model_type == "tfidf_linear":
+        return None
+    if getattr(base.config, "encoder", None) == "ngram_hash":
+        return base.encoder.table
+    return base.get_input_embeddings().weight
+
+
 class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
     """Any multi-label classifier, joined with a matcher that finds the labels' descriptions in the text.
 
@@ -143,10 +152,10 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
         table.copy_(vectors.to(table))
 
     def _base_vectors(self) -> Tensor:
-        embeddings = getattr(self.base, "get_input_embeddings", lambda: None)()
-        if embeddings is None:
+        table = word_table(self.base)
+        if table is None:
             raise ValueError("The base has no word embeddings to start from: pass `vectors`.")
-        return embeddings.weight[: len(self.matcher.embeddings.weight)]
+        return table[: len(self.matcher.embeddings.weight)]
 
     @torch.no_grad()
     def set_term_weights(self, weights: Tensor) -> None:

@@ -19,7 +19,7 @@ from ..models.configuration_interaction import InteractionConfig
 from ..models.configuration_label_attention import PRESETS, LabelAttentionConfig
 from ..models.configuration_leam import LEAMConfig
 from ..models.configuration_tfidf_linear import TfidfLinearConfig
-from ..models.modeling_interaction import MATCH_TOKENIZER_FILE, InteractionForMultiLabel
+from ..models.modeling_interaction import MATCH_TOKENIZER_FILE, InteractionForMultiLabel, word_table
 from ..models.modeling_label_attention import LabelAttentionForMultiLabel
 from ..models.modeling_leam import LEAMForSequenceClassification
 from .interaction_data import MatchingData
@@ -182,7 +182,7 @@ def join_matcher(
         model = InteractionForMultiLabel.from_base(base, **{k: v for k, v in fields.items() if k not in kept})
     if data.match_vectors is not None:
         model.set_word_vectors(torch.from_numpy(data.match_vectors))
-    elif base_width(base) is not None:
+    elif word_table(base) is not None:
         model.set_word_vectors()
     if args.term_weighting != "uniform" and len(data.splits["train"]):
         model.set_term_weights(data.term_weights())
@@ -201,17 +201,8 @@ def matching_fields(base: PreTrainedModel | None, data: MatchingData, args: Inte
     special = sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id})
     fields["skipped_token_ids"] = special or None
     fields["match_vocab_size"] = len(tokenizer) if data.separate else None
-    width = base_width(base) if data.match_vectors is None else data.match_vectors.shape[1]
-    return fields | ({} if width is None else {"match_embedding_size": width})
-
-
-def base_width(base: PreTrainedModel | None) -> int | None:
-    """Width of the base's word embeddings; None if it has none."""
-    try:
-        embeddings = None if base is None else base.get_input_embeddings()
-    except NotImplementedError:
-        return None
-    return None if embeddings is None else embeddings.weight.shape[1]
+    table = word_table(base) if data.match_vectors is None else data.match_vectors
+    return fields | ({} if table is None else {"match_embedding_size": table.shape[1]})
 
 
 def linear_config(args: InteractionArguments, data: MatchingData) -> TfidfLinearConfig:

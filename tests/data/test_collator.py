@@ -44,3 +44,35 @@ def test_what_max_tokens_drops_is_counted_and_said_once(caplog):
     assert batch["attention_mask"].sum() == 5 + 3
     assert collator.dropped_tokens == 4 + 1
     assert caplog.text.count("max_tokens=5") == 1
+
+
+def test_a_plain_batch_has_nothing_for_matching():
+    assert ChunkedDocumentCollator(num_labels=1)(rows(3)).keys() == {
+        "input_ids",
+        "attention_mask",
+        "num_chunks",
+        "labels",
+    }
+
+
+def test_words_of_the_matcher_are_not_cut_into_chunks():
+    given = [{"input_ids": np.arange(2, 9), "match_input_ids": [5, 1], "match_hash": [0, 2**61]}]
+    given += [{"input_ids": np.arange(2, 4), "match_input_ids": [4, 5, 6], "match_hash": [0, 0, 0]}]
+    batch = ChunkedDocumentCollator(num_labels=1, layout=ChunkLayout(4, (101,), (102,)))(given)
+    assert batch["match_input_ids"].tolist() == [[5, 1, 0], [4, 5, 6]]
+    assert batch["match_attention_mask"].tolist() == [[1, 1, 0], [1, 1, 1]]
+    assert batch["match_hash"].tolist() == [[0, 2**61, 0], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("layout", [ChunkLayout(), ChunkLayout(3), ChunkLayout(4, (101,), (102,))])
+def test_hashes_stand_where_their_tokens_stand(layout):
+    given = [{"input_ids": np.arange(2, 2 + n), "match_hash": np.arange(2, 2 + n) * 10} for n in (7, 0, 2)]
+    batch = ChunkedDocumentCollator(num_labels=1, layout=layout, max_tokens=6)(given)
+    ids, hashes = batch["input_ids"], batch["match_hash"]
+    word = (ids > 0) & (ids < 100)
+    assert torch.equal(hashes, torch.where(word, ids * 10, 0)) and word.sum() == 6 + 2
+
+
+def test_scores_of_a_base_are_passed_on():
+    given = [{"input_ids": [2], "base_logits": np.array([1.5, -2], dtype=np.float16)}] * 2
+    assert ChunkedDocumentCollator(num_labels=2)(given)["base_logits"].tolist() == [[1.5, -2.0]] * 2

@@ -400,6 +400,34 @@ def test_a_tokenizer_of_its_own():
     assert output.match_position[0, 0].tolist() == [1, 2]
 
 
+@torch.no_grad()
+def test_words_of_its_own_must_be_given_and_may_be_longer_than_a_chunk():
+    model = tiny.interaction(tiny.bert_classifier, match_vocab_size=20)()
+    model.set_label_descriptions({"LABEL_0": "w3 mystery"}, word_tokenizer(WORDS[:18]))
+    ids, mask = tiny.documents((9,))
+    with pytest.raises(ValueError, match="tokenizer_match.json.*Pass `match_input_ids`"):
+        model(ids, mask)
+    words = torch.tensor([[9] * 10 + [5, 1]])
+    hashes = torch.tensor([[0] * 11 + [hash_word("mystery")]])
+    output = model(ids, mask, match_input_ids=words, match_attention_mask=torch.ones_like(words), match_hash=hashes)
+    assert_close(output.match_scores[0, 0], torch.tensor(1.0))
+    assert output.match_position[0, 0].tolist() == [10, 2]
+
+
+def test_given_scores_stand_for_the_base():
+    """Also for a base with other columns, and without a gradient in the base."""
+    model, (ids, mask) = make(), tiny.documents()
+    model.remove_labels(["code 1"])
+    model.add_labels({"new": "w3 w9"}, word_tokenizer(WORDS))
+    own = model.base(ids, mask).logits.detach()
+    assert_close(model(ids, mask, base_logits=own).logits, model(ids, mask).logits)
+    other = model(ids, mask, base_logits=own + 1, labels=torch.zeros(3, 5))
+    assert_close(other.base_logits[:, :4], own[:, [0, 2, 3, 4]] + 1)
+    assert other.base_logits[:, 4].isnan().all()
+    parameters = list(model.base.parameters())
+    assert torch.autograd.grad(other.loss, parameters, allow_unused=True) == (None,) * len(parameters)
+
+
 def test_word_vectors_come_from_a_matrix_or_the_base():
     model = make()
     vectors = torch.randn(tiny.VOCAB, 10)
