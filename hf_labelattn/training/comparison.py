@@ -159,7 +159,11 @@ class Workshop:
         given = {name: self.fill(value, folder, cell) for name, value in arguments.items() if name != "script"}
         options, log = (folder.parent / f"{folder.name}{end}" for end in (".arguments.json", ".log"))
         write_json(options, given | {"output_dir": str(folder)})
-        environment = os.environ | {"OMP_NUM_THREADS": str(self.threads), "TQDM_DISABLE": "1"}
+        environment = os.environ | {
+            "OMP_NUM_THREADS": str(self.threads),
+            "TQDM_DISABLE": "1",
+            "THP_MEM_ALLOC_ENABLE": "1",
+        }
         with open(log, "w", encoding="utf-8") as out:
             code = subprocess.run(
                 [sys.executable, str(script), str(options)], stdout=out, stderr=subprocess.STDOUT, env=environment

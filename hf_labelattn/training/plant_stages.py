@@ -47,7 +47,10 @@ class PlantArguments:
     lm_learning_rate: float = field(default=5e-3, metadata={"help": "Its highest rate."})
     relevant_tokens: int = field(default=1000, metadata={"help": "Tokens kept per label by mutual information."})
     l2r_scorer: str = field(default="mlp", metadata={"help": "mlp (paper) or dot."})
-    l2r_embedding_size: int = field(default=100, metadata={"help": "Width of the ranker's embeddings."})
+    l2r_embedding_size: int | None = field(
+        default=None,
+        metadata={"help": "Width of random embeddings of the ranker (default: the reader's own word vectors)."},
+    )
     l2r_hidden_size: int = field(default=256, metadata={"help": "Hidden units of its mlp."})
     use_learned: bool = field(default=True, metadata={"help": "Attention learned from scratch."})
     use_static: bool = field(default=True, metadata={"help": "Attention by mutual information."})
@@ -148,11 +151,18 @@ def relevance_stage(cache: StageCache, data: PreparedData, args: PlantArguments)
 
 
 def ranker_stage(
-    cache: StageCache, data: PreparedData, args: PlantArguments, ranking: RankingArguments, relevance: TokenRelevance
+    cache: StageCache,
+    data: PreparedData,
+    args: PlantArguments,
+    ranking: RankingArguments,
+    relevance: TokenRelevance,
+    vectors: torch.Tensor | None = None,
 ) -> Path:
-    """Train the learning-to-rank model on the relevance table."""
-    sizes = {"scorer": args.l2r_scorer, "embedding": args.l2r_embedding_size, "hidden": args.l2r_hidden_size}
+    """Train the learning-to-rank model on the relevance table, starting from word vectors where there are any."""
+    width = args.l2r_embedding_size if vectors is None else vectors.shape[1]
+    sizes = {"scorer": args.l2r_scorer, "embedding": width, "hidden": args.l2r_hidden_size}
     settings = {**sizes, **asdict(ranking), "relevant_tokens": args.relevant_tokens}
+    settings["vectors"] = None if vectors is None else hashlib.sha256(vectors.numpy().tobytes()).hexdigest()[:16]
 
     def make(folder: Path) -> None:
         set_seed(ranking.ranking_seed)
@@ -161,11 +171,14 @@ def ranker_stage(
             id2label=data.labels.id2label,
             label2id=data.labels.label2id,
             l2r_scorer=args.l2r_scorer,
-            embedding_size=args.l2r_embedding_size,
+            embedding_size=width,
             hidden_size=args.l2r_hidden_size,
             ndcg_k=ranking.ndcg_k,
         )
         model = TokenRankerModel(config)
+        if vectors is not None:
+            model.set_token_vectors(vectors)
+            model.set_label_descriptions(data.description_ids())
         special = [i for i in data.tokenizer.all_special_ids if i is not None]
         report = train_token_ranker(model, relevance, ranking, special, checkpoint_dir=folder)
         model.save_pretrained(folder)
@@ -174,6 +187,11 @@ def ranker_stage(
         print(f"ranker: nDCG@{ranking.ndcg_k} {measured} after epoch {report.best_epoch}")
 
     return cache.path("ranker", settings, make)
+
+
+def word_vectors(model: PlantForICDCoding) -> torch.Tensor:
+    """The word embeddings the classifier reads with."""
+    return model.get_input_embeddings().weight.detach().float().cpu().clone()
 
 
 def build_plant(
@@ -230,7 +248,8 @@ def plant_classifier(
         ranker = TokenRankerModel(model.config.ranker_config)
         ranker.config.id2label = data.labels.id2label
         if args.use_planted:
-            ranker = TokenRankerModel.from_pretrained(ranker_stage(cache, data, args, ranking, relevance))
+            vectors = word_vectors(model) if args.l2r_embedding_size is None else None
+            ranker = TokenRankerModel.from_pretrained(ranker_stage(cache, data, args, ranking, relevance, vectors))
         print(plant_attention(model, ranker, relevance, data.tokenizer))
     return model if args.prior is None else add_prior(model, args.prior)
 

@@ -1,0 +1,118 @@
+"""compare.py as a user runs it: real scripts in processes of their own, cells kept, tables from what was kept."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hf_labelattn import Comparison, Workshop
+from hf_labelattn.training.comparison_external import read_scores
+from hf_labelattn.training.comparison_report import one_table, p_value
+
+ROOT = Path(__file__).parent.parent.parent
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+LINEAR = {"script": "run_label_attention", "preset": "linear", "overrides": {"min_df": 1}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Documents in which every label shows as a word of its own, and a comparison of two rows."""
+    place, draw = tmp_path_factory.mktemp("compare"), np.random.default_rng(0)
+    for name, count in (("train", 60), ("test", 20)):
+        with open(place / f"{name}.jsonl", "w") as file:
+            for i in range(count):
+                labels = [f"0{k}" for k in range(5) if draw.random() < 0.4]
+                words = [f"sign{label}" for label in labels] + [f"word{w}" for w in draw.integers(0, 20, 15)]
+                file.write(json.dumps({"id": f"{name}{i}", "text": " ".join(words), "labels": labels}) + "\n")
+    over = {"script": "run_interaction", "base": "{run:linear}", "max_steps": 2, "label_file": "{data}/labels.jsonl"}
+    config = {
+        "datasets": {"signs": {"train_file": "{data}/train.jsonl", "test_file": "{data}/test.jsonl"}},
+        "common": {"use_cpu": True, "disable_tqdm": True},
+        "models": {"joint": over, "linear": LINEAR},
+        "reference": "linear",
+    }
+    (place / "compare_signs.json").write_text(json.dumps(config))
+    labels = [json.dumps({"label": f"0{k}", "description": f"sign0{k}"}) for k in range(5)]
+    (place / "labels.jsonl").write_text("\n".join(labels))
+    return place
+
+
+def compare(folder, *options):
+    words = [sys.executable, ROOT / "run_scripts" / "compare.py", folder / "compare_signs.json", "--set"]
+    words += [f"data={folder}", "--results", folder / "kept", "--runs", folder / "runs", *options]
+    return subprocess.run([str(w) for w in words], env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+
+
+def test_cells_are_run_once_and_reported(folder):
+    rows = [("test" + str(i), f"0{k}", float(i == k)) for i in range(20) for k in range(5)]
+    table = {name: [row[i] for row in rows] for i, name in enumerate(("id", "label", "score"))}
+    pq.write_table(pa.table(table), folder / "peer.parquet")
+    done = compare(folder)
+    assert done.returncode == 0, done.stderr[-2000:]
+    kept = json.loads((folder / "kept/signs/joint_fraction1_seed0.json").read_text())
+    assert 0 < kept["metrics"]["average_precision_macro"] <= 1 and len(kept["label_average_precision"]) == 5
+    assert (folder / "runs/signs/linear_fraction1_seed0/config.json").exists()  # the joint row is built from it
+    assert not (folder / "runs/signs/joint_fraction1_seed0").exists()
+    again = compare(folder, "--report_only", "--external", f"peer:signs={folder / 'peer.parquet'}")
+    assert again.returncode == 0, again.stderr[-2000:]
+    assert "| peer | – | – | ." in again.stdout and "| linear |" in again.stdout
+    assert (folder / "kept/frequency.png").stat().st_size > 1000
+    assert str(folder) not in json.dumps(kept)
+
+
+def test_errors_say_what_to_do(folder):
+    done = compare(folder, "--external", "peer=x.parquet", "--report_only")
+    assert done.returncode == 2 and "ROW:DATASET" in done.stderr
+    bad = folder / "bad.json"
+    bad.write_text(json.dumps({"datasets": {}, "models": {"a": {"preset": "cnn"}}}))
+    with pytest.raises(ValueError, match='no "script"'):
+        Comparison.from_file(bad)
+    bad.write_text(json.dumps({"data": {}}))
+    with pytest.raises(ValueError, match="expected `datasets` and `models`"):
+        Comparison.from_file(bad)
+
+
+def test_rows_that_others_need_come_first(folder):
+    cells = list(Comparison.from_file(folder / "compare_signs.json").cells())
+    assert [(cell.model, cell.keep) for cell in cells] == [("linear", True), ("joint", False)]
+
+
+def test_placeholders(folder):
+    shop = Workshop(ROOT / "run_scripts", folder / "runs", folder / "kept", {"data": "D"})
+    cell = list(Comparison.from_file(folder / "compare_signs.json").cells())[1]
+    assert shop.fill("{run:linear}", None, cell) == str(folder / "runs/signs/linear_fraction1_seed0")
+    assert shop.fill({"a": "{data}/x", "b": 3}) == {"a": "D/x", "b": 3}
+    assert shop.fill("{stage:lm}", None, cell) == str(folder / "runs/signs/stage_lm")
+
+
+def test_changed_arguments_make_a_cell_new(folder, tmp_path):
+    comparison = Comparison({"d": {}}, {"m": {"script": "run_label_attention", "preset": "cnn"}})
+    shop = Workshop(ROOT, tmp_path, tmp_path, {})
+    cell = next(comparison.cells())
+    path = tmp_path / f"{cell.name}.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"arguments": cell.arguments, "metrics": {}}))
+    assert shop.kept(cell) is not None
+    other = Comparison({"d": {}}, {"m": {"script": "run_label_attention", "preset": "caml"}})
+    assert shop.kept(next(other.cells())) is None
+
+
+def test_table_and_p_value():
+    good = [{"metrics": {"f1_micro": 0.9}, "label_average_precision": {str(i): 0.9 for i in range(20)}}]
+    poor = [{"metrics": {"f1_micro": 0.5}, "label_average_precision": {str(i): 0.1 for i in range(20)}}] * 2
+    comparison = Comparison({}, {"good": {}, "poor": {}}, metrics=["f1_micro"], reference="good")
+    lines = one_table(comparison, {"good": good, "poor": poor}).splitlines()
+    assert lines[2].startswith("| good | .900 | 1 |") and lines[3].startswith("| poor | .500 ± .000 | 2 |")
+    assert p_value(poor, good) < 0.001 and p_value(good, good) == 1
+
+
+def test_scores_need_their_columns(tmp_path):
+    pq.write_table(pa.table({"id": ["a"], "score": [1.0]}), tmp_path / "s.parquet")
+    with pytest.raises(ValueError, match="expected id, label and score"):
+        read_scores(tmp_path / "s.parquet")
