@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 
 from ..data.chunking import word_positions
 from .prediction import Predictor
-from .token_weights import token_weights
+from .token_weights import MatchWords, token_weights
 
 MAX_GAP = 10  # characters between neighbouring words of one span, such as a number that is no token
 
@@ -131,10 +131,22 @@ def note_weights(predictor: Predictor, ids: np.ndarray, labels: Sequence[int]) -
         return np.zeros((len(labels), len(ids)))
     batch = predictor.collate([{"input_ids": ids}])
     inputs = batch["input_ids"].to(predictor.device), batch["attention_mask"].to(predictor.device)
-    weights = token_weights(predictor.model, *inputs, torch.tensor(labels, device=predictor.device))
-    weights = weights[:, word_positions(len(ids), predictor.collate.layout)].double().cpu().numpy()
+    places = word_positions(len(ids), predictor.collate.layout)
+    words = match_words(predictor, ids, places)
+    weights = token_weights(predictor.model, *inputs, torch.tensor(labels, device=predictor.device), words)
+    weights = weights[:, places].double().cpu().numpy()
     # What lies on the special tokens of chunks is evidence of nothing.
     return weights / np.maximum(weights.sum(1, keepdims=True), 1e-12)
+
+
+def match_words(predictor: Predictor, ids: np.ndarray, places: np.ndarray) -> MatchWords | None:
+    """The words of a matcher that does not read the base's tokens, and where these stand in the chunks."""
+    if predictor.matching is None or not predictor.matching.separate:
+        return None
+    row, tokens = predictor.matching.words_of_tokens(ids)
+    batch = predictor.collate([{"input_ids": ids, **row}])
+    inputs = {name: batch[name].to(predictor.device) for name in batch if name.startswith("match_")}
+    return MatchWords(inputs, torch.from_numpy(places[tokens]).to(predictor.device))
 
 
 def heaviest(weights: np.ndarray, count: int) -> np.ndarray:

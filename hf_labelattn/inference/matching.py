@@ -1,24 +1,26 @@
 """What interaction matching reads of a text besides the base's tokens."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from tokenizers.models import WordPiece
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True)
 class MatchReader:
-    """Gives each text the words the matcher needs.
+    """Gives each document the words the matcher needs.
 
     Attributes:
         model: The joint model.
+        base_tokenizer: The base's tokenizer.
         tokenizer: The matcher's.
-        separate: Whether the matcher reads other tokens than the base.
     """
 
     model: PreTrainedModel
+    base_tokenizer: PreTrainedTokenizerBase
     tokenizer: PreTrainedTokenizerBase
-    separate: bool
 
     @classmethod
     def of(cls, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> "MatchReader | None":
@@ -26,9 +28,14 @@ class MatchReader:
         if model.config.model_type != "interaction":
             return None
         if model.config.match_vocab_size is not None:
-            return cls(model, model.match_tokenizer(), True)
+            return cls(model, tokenizer, model.match_tokenizer())
         unknown_described = bool((model.matcher.label_keys < 0).any())
-        return cls(model, tokenizer, False) if unknown_described else None
+        return cls(model, tokenizer, tokenizer) if unknown_described else None
+
+    @property
+    def separate(self) -> bool:
+        """Whether the matcher reads other tokens than the base."""
+        return self.tokenizer is not self.base_tokenizer
 
     def rows(self, texts: list[str]) -> list[dict[str, np.ndarray]]:
         """For each text what the collator turns into `match_input_ids` (if separate) and `match_hash`."""
@@ -40,3 +47,29 @@ class MatchReader:
                 row["match_input_ids"] = np.where(keys < 0, self.model.config.unk_token_id, keys)
             result.append(row)
         return result
+
+    def words_of_tokens(self, ids: Sequence[int]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """The same for a document given as the base's tokens, with the first and last token `[words, 2]` of each word.
+
+        Only for a separate tokenizer: what stands behind an unknown token cannot be known from its id.
+        """
+        text, spans = pieces_as_text(self.base_tokenizer, ids)
+        offsets = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+        starts, ends = np.array(offsets, dtype=np.int64).reshape(-1, 2).T
+        first = np.searchsorted(spans[:, 1], starts, side="right")
+        last = np.searchsorted(spans[:, 0], ends, side="left") - 1
+        return self.rows([text])[0], np.stack([first, last], 1)
+
+
+def pieces_as_text(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[str, np.ndarray]:
+    """Tokens joined to words, and where in that text each of them stands, `[tokens, 2]`."""
+    parts, spans, end = [], np.zeros((len(ids), 2), dtype=np.int64), 0
+    word_pieces = isinstance(tokenizer.backend_tokenizer.model, WordPiece)
+    for i, token in enumerate(tokenizer.convert_ids_to_tokens([int(i) for i in ids])):
+        goes_on = token.startswith("##") if word_pieces else not token.startswith(("Ġ", "▁"))
+        piece = token.removeprefix("##") if word_pieces else tokenizer.convert_tokens_to_string([token]).strip()
+        gap = "" if goes_on else " "
+        parts.append(gap + piece)
+        spans[i] = end + len(gap), end + len(gap) + len(piece)
+        end = spans[i, 1]
+    return "".join(parts), spans

@@ -66,7 +66,10 @@ class Predictor:
 
     def score_ids(self, documents: Sequence[np.ndarray]) -> np.ndarray:
         """Probabilities `[documents, labels]` of documents given as token ids without special tokens."""
-        return self.score_rows([{"input_ids": ids} for ids in documents])
+        rows = [{"input_ids": ids} for ids in documents]
+        if self.matching is not None and self.matching.separate:
+            rows = [row | self.matching.words_of_tokens(row["input_ids"])[0] for row in rows]
+        return self.score_rows(rows)
 
     @torch.no_grad()
     def score_rows(self, documents: Sequence[dict[str, np.ndarray]]) -> np.ndarray:

@@ -38,7 +38,7 @@ class NoteReader:
         self.predictor, self.text = predictor, ""
         config, layout = predictor.model.config, predictor.collate.layout
         self.step = layout.words_per_chunk or config.chunk_size
-        self.streams = can_stream(config)
+        self.streams = can_stream(config) and predictor.matching is None  # which reads words of the text itself
         self._forget()
 
     def _forget(self) -> None:
@@ -49,7 +49,7 @@ class NoteReader:
         self.text += piece
         ids = encode_documents(self.predictor.tokenizer, [self.text], progress=False)[0]
         if not self.streams or not len(ids):
-            return self.predictor.score_ids([ids])[0]
+            return self.predictor.scores([self.text])[0]
         if not np.array_equal(ids[: len(self.read)], self.read):
             self._forget()  # the piece went on with a word that had been read as finished
         full = len(ids) // self.step * self.step

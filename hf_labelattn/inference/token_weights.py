@@ -5,6 +5,8 @@ Models are told apart by `config.model_type`, so that a class loaded from a chec
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +17,21 @@ from ..models.modeling_plant import reverse_chunks
 WINDOW = 512  # tokens whose scores for all labels are held at once
 
 
+class MatchWords(NamedTuple):
+    """One document in words of a matcher that does not read the base's tokens."""
+
+    inputs: dict[str, Tensor]  # `match_input_ids` and what belongs to it, as the model takes them
+    tokens: Tensor  # [words, 2] the first and the last of the base's tokens that each word is made of
+
+
 @torch.no_grad()
-def token_weights(model: nn.Module, input_ids: Tensor, attention_mask: Tensor, label_ids: Tensor) -> Tensor:
+def token_weights(
+    model: nn.Module,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    label_ids: Tensor,
+    match_words: MatchWords | None = None,
+) -> Tensor:
     """Shares `[l, N]` of the tokens of one document in what speaks for each of some labels.
 
     A row sums to one, or is zero where nothing speaks for the label. Label-wise attention gives its own weights, PLANT
@@ -29,13 +44,14 @@ def token_weights(model: nn.Module, input_ids: Tensor, attention_mask: Tensor, l
         input_ids: `[1, chunks, T]`.
         attention_mask: Same shape.
         label_ids: `[l]`.
+        match_words: For interaction matching over words of its own.
     """
     read = {
         "tfidf_linear": _linear,
         "label_attention": _zoo,
         "leam": _leam,
         "plant": _plant,
-        "interaction": _interaction,
+        "interaction": partial(_interaction, match_words=match_words),
     }.get(model.config.model_type, input_gradients)
     return shares(read(model, input_ids, attention_mask, label_ids).float() * attention_mask.flatten())
 
@@ -122,12 +138,17 @@ def _backward_attention(model: nn.Module, ids: Tensor, mask: Tensor, labels: Ten
     return reverse_rows(weights.transpose(1, 2), mask.flatten(1))[0].T
 
 
-def _interaction(model: nn.Module, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
-    output = model(ids, mask, return_dict=True)
-    first, length = output.match_position[0, labels].T[..., None]  # [l, 1] each
+def _interaction(
+    model: nn.Module, ids: Tensor, mask: Tensor, labels: Tensor, match_words: MatchWords | None = None
+) -> Tensor:
+    output = model(ids, mask, return_dict=True, **({} if match_words is None else match_words.inputs))
+    first, length = output.match_position[0, labels].T  # [l] each
+    found, last = length > 0, first + length - 1
+    if match_words is not None and len(match_words.tokens):
+        first, last = (match_words.tokens[end.clamp(min=0), side] for side, end in enumerate((first, last)))
     tokens = torch.arange(ids.numel(), device=ids.device)
-    window = ((tokens >= first) & (tokens < first + length)).float()
-    matched = model.combination.match_logits(output.match_scores[0, labels]).sigmoid() * (length[:, 0] > 0)
+    window = ((tokens >= first[:, None]) & (tokens <= last[:, None]) & found[:, None]).float()
+    matched = model.combination.match_logits(output.match_scores[0, labels]).sigmoid() * found
     columns = model.base_columns[labels]
     if model.base is None or not (columns >= 0).any():
         return window

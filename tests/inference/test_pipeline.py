@@ -111,7 +111,8 @@ def test_a_growing_note_is_coded_as_if_read_whole(name):
 def test_which_models_stream():
     streaming = {name for name, make in ALL.items() if can_stream(make().config)}
     forward = {"plant", "plant_bert", "plant_dot_zero_sigmoid", "plant_max", "plant_stateless"}
-    assert streaming == forward | {"plm_icd", "plm_ca", "swem", "fasttext", "interaction_plant", "interaction_bert"}
+    joint = {"interaction", "interaction_plant", "interaction_bert"}
+    assert streaming == forward | joint | {"plm_icd", "plm_ca", "swem", "fasttext"}
 
 
 def test_streams_with_special_tokens_and_without_a_word():
