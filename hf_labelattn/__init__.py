@@ -35,6 +35,7 @@ from .inference.figures import (
 from .inference.files import PredictionWriter, read_texts_to_code
 from .inference.html import write_page
 from .inference.match_figure import match_figure, match_figure_of
+from .inference.matching import with_match_words
 from .inference.pipeline import IcdCodingPipeline, register_pipeline
 from .inference.prediction import Prediction, Predictor
 from .inference.streaming import NoteReader
@@ -244,6 +245,7 @@ __all__ = [
     "transfer_vocabulary",
     "vector_tokenizer",
     "window_characters",
+    "with_match_words",
     "with_words",
     "write_json",
     "write_page",

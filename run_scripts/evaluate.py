@@ -23,6 +23,7 @@ from hf_labelattn import (
     metrics_table,
     parse_arguments,
     run,
+    with_match_words,
     write_json,
 )
 
@@ -49,7 +50,7 @@ def main() -> None:
     notes = load_notes(
         test_file=data_args.test_file, columns=data_args.columns, label_separator=data_args.label_separator
     )
-    split = encode_split(notes["test"], labels, tokenizer)
+    split = with_match_words(encode_split(notes["test"], labels, tokenizer), notes["test"]["text"], model, tokenizer)
     folder = Path(args.output_dir or args.model)
     training = LabelAttnTrainingArguments(
         output_dir=str(folder), per_device_eval_batch_size=args.batch_size, use_cpu=args.use_cpu, eval_strategy="no"

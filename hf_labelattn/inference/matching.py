@@ -1,11 +1,13 @@
 """What interaction matching reads of a text besides the base's tokens."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tokenizers.models import WordPiece
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ..data.documents import DocumentDataset, ragged
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,18 @@ class MatchReader:
         first = np.searchsorted(spans[:, 1], starts, side="right")
         last = np.searchsorted(spans[:, 0], ends, side="left") - 1
         return self.rows([text])[0], np.stack([first, last], 1)
+
+
+def with_match_words(
+    documents: DocumentDataset, texts: Iterable[str], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> DocumentDataset:
+    """Encoded documents with the words the matcher of a model needs besides; for other models as they are."""
+    reader = MatchReader.of(model, tokenizer)
+    if reader is None:
+        return documents
+    rows = reader.rows(list(texts))
+    tokens = ragged([row["match_input_ids"] for row in rows]) if reader.separate else None
+    return replace(documents, match_tokens=tokens, match_hashes=ragged([row["match_hash"] for row in rows], np.int64))
 
 
 def pieces_as_text(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[str, np.ndarray]:

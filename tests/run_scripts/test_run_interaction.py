@@ -123,6 +123,11 @@ def test_bert_reads_pieces_and_the_matcher_words(files, tmp_path):
     config = json.loads((tmp_path / "words/config.json").read_text())
     assert config["base_config"]["model_type"] == "bert" and config["match_embedding_size"] == 12
     assert separates(files, tmp_path / "words", UNTRAINED)
+    run([sys.executable, ROOT / "run_scripts/evaluate.py", tmp_path / "words", "--test_file", files / "test.jsonl"])
+    again = json.loads((tmp_path / "words/results_evaluate.json").read_text())["metrics"]["test"]
+    assert again["average_precision_macro"] == pytest.approx(
+        results(tmp_path / "words")["average_precision_macro"], abs=1e-6
+    )
     run(command(files, tmp_path / "pieces", *common))
     assert json.loads((tmp_path / "pieces/config.json").read_text())["match_vocab_size"] is None
 
