@@ -36,6 +36,8 @@ from .inference.files import PredictionWriter, read_texts_to_code
 from .inference.html import write_page
 from .inference.match_figure import match_figure, match_figure_of
 from .inference.matching import with_match_words
+from .inference.onnx_export import export_onnx, onnx_difference
+from .inference.onnx_reader import OnnxChunkReader
 from .inference.pipeline import IcdCodingPipeline, register_pipeline
 from .inference.prediction import Prediction, Predictor
 from .inference.streaming import NoteReader
@@ -141,6 +143,7 @@ __all__ = [
     "NoteColumns",
     "NoteReader",
     "NotesError",
+    "OnnxChunkReader",
     "PlantArguments",
     "PlantConfig",
     "PlantForICDCoding",
@@ -184,6 +187,7 @@ __all__ = [
     "evaluate_split",
     "evidence_quality",
     "explain",
+    "export_onnx",
     "fit_tfidf_linear",
     "fitting_data",
     "format_icd",
@@ -210,6 +214,7 @@ __all__ = [
     "metrics_table",
     "multilabel_metrics",
     "new_base",
+    "onnx_difference",
     "parent_code",
     "parse_arguments",
     "plant_attention",
