@@ -2,11 +2,17 @@
 
 from ._version import __version__
 from .data.chunking import ChunkLayout
+from .data.coded_stays import CodesTable
 from .data.codes import describe_icd, format_icd, parent_code, top_level_code
 from .data.collator import ChunkedDocumentCollator
+from .data.dataset_files import describe_datasets
 from .data.description_vectors import description_vectors, load_vector_table
 from .data.documents import DocumentDataset
+from .data.hospital_tables import prepare_tables
 from .data.labels import LabelSet, read_label_file
+from .data.mimic import find_mimic3, find_mimic4, prepare_mimic
+from .data.mimic_subsets import mimic_subset_names
+from .data.note_store import NotesTable
 from .data.notes import NoteColumns, NotesError, describe_notes, load_notes
 from .data.sampler import LengthAwareSampler
 from .data.synthetic import synthetic_label_descriptions, synthetic_notes
@@ -23,6 +29,7 @@ from .evaluation import (
 )
 from .hub.model_card import CardValues, card_from_folder, render_card
 from .hub.push import push_folder
+from .hub.terms import terms_of
 from .inference.evidence import Evidence, evidence_quality, explain
 from .inference.figures import (
     JointSpace,
@@ -36,6 +43,7 @@ from .inference.files import PredictionWriter, read_texts_to_code
 from .inference.html import write_page
 from .inference.match_figure import match_figure, match_figure_of
 from .inference.matching import with_match_words
+from .inference.note_page import ExplainedNote, explain_note
 from .inference.onnx_export import export_onnx, onnx_difference
 from .inference.onnx_reader import OnnxChunkReader
 from .inference.pipeline import IcdCodingPipeline, register_pipeline
@@ -75,6 +83,7 @@ from .training.comparison_report import (
 from .training.experiment import (
     DataArguments,
     PreparedData,
+    data_marks,
     encode_split,
     evaluate_split,
     is_finished,
@@ -117,10 +126,12 @@ __all__ = [
     "CardValues",
     "ChunkLayout",
     "ChunkedDocumentCollator",
+    "CodesTable",
     "Comparison",
     "DataArguments",
     "DocumentDataset",
     "Evidence",
+    "ExplainedNote",
     "IcdCodingPipeline",
     "InteractionArguments",
     "InteractionConfig",
@@ -143,6 +154,7 @@ __all__ = [
     "NoteColumns",
     "NoteReader",
     "NotesError",
+    "NotesTable",
     "OnnxChunkReader",
     "PlantArguments",
     "PlantConfig",
@@ -173,6 +185,8 @@ __all__ = [
     "collect",
     "corpus_statistics",
     "cosine_matrix",
+    "data_marks",
+    "describe_datasets",
     "describe_icd",
     "describe_notes",
     "description_vectors",
@@ -187,7 +201,10 @@ __all__ = [
     "evaluate_split",
     "evidence_quality",
     "explain",
+    "explain_note",
     "export_onnx",
+    "find_mimic3",
+    "find_mimic4",
     "fit_tfidf_linear",
     "fitting_data",
     "format_icd",
@@ -212,6 +229,7 @@ __all__ = [
     "match_figure",
     "match_figure_of",
     "metrics_table",
+    "mimic_subset_names",
     "multilabel_metrics",
     "new_base",
     "onnx_difference",
@@ -221,6 +239,8 @@ __all__ = [
     "plant_classifier",
     "prepare_data",
     "prepare_matching_data",
+    "prepare_mimic",
+    "prepare_tables",
     "push_folder",
     "randomization_test",
     "read_external",
@@ -242,6 +262,7 @@ __all__ = [
     "synthetic_label_descriptions",
     "synthetic_notes",
     "take_fraction",
+    "terms_of",
     "top_level_code",
     "train_and_report",
     "train_language_model",

@@ -26,6 +26,7 @@ from hf_labelattn import (
     LanguageModelArguments,
     LanguageModelTrainer,
     VocabularyCoverage,
+    data_marks,
     encode_documents,
     is_finished,
     load_fastai_language_model,
@@ -105,6 +106,7 @@ def main() -> None:
     documents, development = (encode_documents(tokenizer, split["text"]) for split in (train, notes["validation"]))
     counts = np.bincount(documents.values, minlength=len(tokenizer))
     model, coverage = build_model(args, tokenizer, counts, lm_args.direction)
+    model.config.training_data = {**(getattr(model.config, "training_data", None) or {}), **data_marks(data_args)}
     trainer = LanguageModelTrainer(model, tokenizer, documents, development, lm_args)
     details = {"documents": {"train": len(documents), "validation": len(development)}}
     if coverage is not None:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 from datasets import DatasetDict
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import get_last_checkpoint
 
+from ..data.dataset_files import read_dataset_marks
 from ..data.documents import DocumentDataset, ragged
 from ..data.labels import LabelSet, read_label_file
 from ..data.notes import NoteColumns, load_notes
@@ -81,6 +82,7 @@ class PreparedData:
     tokenizer: PreTrainedTokenizerBase
     splits: dict[str, DocumentDataset]
     name: str | None = None
+    terms: str | None = None
 
     @property
     def counts(self) -> np.ndarray:
@@ -104,6 +106,7 @@ class PreparedData:
             "problem_type": "single_label_classification" if single_label else "multi_label_classification",
             "training_data": {
                 **({"name": self.name} if self.name else {}),
+                **({"terms": self.terms} if self.terms else {}),
                 **{f"{name}_documents": len(split) for name, split in self.splits.items()},
             },
             "training_counts": list(self.labels.counts),
@@ -124,7 +127,20 @@ def prepare_data(args: DataArguments, tokenizer: PreTrainedTokenizerBase | None 
         )
     tokenizer = tokenizer or load_tokenizer(args.tokenizer_name)
     splits = {name: encode_split(split, labels, tokenizer) for name, split in notes.items()}
-    return PreparedData(labels, tokenizer, splits, args.dataset_name)
+    return PreparedData(labels, tokenizer, splits, **data_marks(args))
+
+
+def data_marks(args: DataArguments) -> dict[str, str]:
+    """Name and terms of the data, where they have any: a prepared dataset says so in its dataset.json."""
+    files = args.train_file, args.validation_file, args.test_file, args.label_file, args.dataset_name
+    found = read_dataset_marks(file for file in files if isinstance(file, str))
+    return {**({"name": args.dataset_name} if isinstance(args.dataset_name, str) else {}), **found}
+
+
+def inherit_terms(fields: dict, start: PreTrainedConfig | None) -> dict:
+    """Config fields of a model that starts from another, under the terms of that one's data."""
+    terms = (getattr(start, "training_data", None) or {}).get("terms")
+    return fields if terms is None else {**fields, "training_data": {**fields["training_data"], "terms": terms}}
 
 
 def read_notes(args: DataArguments) -> DatasetDict:

@@ -22,10 +22,12 @@ from ..models.configuration_tfidf_linear import TfidfLinearConfig
 from ..models.modeling_interaction import MATCH_TOKENIZER_FILE, InteractionForMultiLabel, word_table
 from ..models.modeling_label_attention import LabelAttentionForMultiLabel
 from ..models.modeling_leam import LEAMForSequenceClassification
+from .experiment import inherit_terms
 from .interaction_data import MatchingData
 from .linear import fit_tfidf_linear
 from .starting_points import label_parents, set_label_prior
 
+WITH_BACKBONE = ("bert", "plm_icd", "plm_ca")
 FIT_ON = ("auto", "train", "cross_fit", "dev")
 
 
@@ -36,14 +38,12 @@ class InteractionArguments:
     base: str = field(
         default="caml",
         metadata={
-            "help": "What the matcher is joined with: linear, leam, a preset of run_label_attention.py, the folder of "
-            "a trained classifier (any of this library's or transformers'), or none for the matcher alone."
+            "help": "What the matcher is joined with: linear, leam, a preset of run_label_attention.py, bert (any "
+            "transformer with a [CLS] classifier, see backbone), the folder of a trained classifier (any of this "
+            "library's or transformers'), or none for the matcher alone."
         },
     )
-    backbone: str | None = field(
-        default=None,
-        metadata={"help": "Transformer: of plm_icd and plm_ca, else the base itself with a [CLS] classifier (BERT)."},
-    )
+    backbone: str | None = field(default=None, metadata={"help": "Transformer for bert, plm_icd and plm_ca."})
     combine: str = field(default="sum", metadata={"help": "How the two scores become one: sum, max or noisy_or."})
     score_scale: str = field(default="affine", metadata={"help": "Scale of the match: affine or paper."})
     term_weighting: str = field(
@@ -85,6 +85,11 @@ class InteractionArguments:
             self._check_zero_shot()
         elif self.base == "linear":
             self.freeze_base = True
+        if self.backbone and self.base == type(self).base:
+            self.base = "bert"
+        if bool(self.backbone) != (self.base in WITH_BACKBONE):
+            names = ", ".join(WITH_BACKBONE)
+            raise ValueError(f"`base` is {self.base} and `backbone` {self.backbone}: pass it with {names}, only.")
 
     def _check_zero_shot(self) -> None:
         if self.word_vectors is None:
@@ -103,8 +108,8 @@ class InteractionArguments:
     @property
     def trained_base(self) -> str | None:
         """The folder of a trained base."""
-        named = {"none", "linear", "leam", *PRESETS}
-        if self.base in named or (self.backbone and self.base == type(self).base):
+        named = {"none", "linear", "leam", "bert", *PRESETS}
+        if self.base in named:
             return None
         if not (Path(self.base) / "config.json").is_file():
             raise ValueError(
@@ -125,7 +130,7 @@ def new_base(args: InteractionArguments, data: MatchingData) -> PreTrainedModel 
         return None
     if args.base == "linear":
         return fit_linear(data.splits["train"], data.splits["validation"], linear_config(args, data))
-    if args.backbone is not None and not args.base.startswith("plm"):
+    if args.base == "bert":
         names = ("id2label", "label2id", "problem_type")
         options = {name: fields[name] for name in names} | (args.base_overrides or {})
         return AutoModelForSequenceClassification.from_pretrained(args.backbone, **options)
@@ -175,6 +180,7 @@ def join_matcher(
 ) -> InteractionForMultiLabel:
     """The joint model: vectors, term weights and descriptions in place."""
     fields = {**data.config_fields(), **matching_fields(base, data, args), **(args.overrides or {})}
+    fields = inherit_terms(fields, None if base is None else base.config)
     if base is None:
         model = InteractionForMultiLabel(InteractionConfig(**fields))
     else:

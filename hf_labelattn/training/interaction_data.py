@@ -14,7 +14,15 @@ from ..data.tokenization import train_word_tokenizer
 from ..data.vectors import WordVectors, embedding_matrix, load_word_vectors
 from ..data.vocabulary import encode_with_extra, reads_words, unknown_words, vector_tokenizer, with_words
 from ..models.functional_matching import hash_word, inverse_document_frequency
-from .experiment import DataArguments, PreparedData, encode_split, read_descriptions, read_notes, take_fraction
+from .experiment import (
+    DataArguments,
+    PreparedData,
+    data_marks,
+    encode_split,
+    read_descriptions,
+    read_notes,
+    take_fraction,
+)
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,8 @@ def prepare_matching_data(
         table, coverage = embedding_matrix(words, vectors)
         print(f"matcher: {coverage}")
     splits = {name: _encode(split, labels, tokenizer, words) for name, split in notes.items()}
-    return MatchingData(labels, tokenizer, splits, args.dataset_name, words, table, vectors)
+    words_and_vectors = {"match_tokenizer": words, "match_vectors": table, "vectors": vectors}
+    return MatchingData(labels, tokenizer, splits, **data_marks(args), **words_and_vectors)
 
 
 def _read(args: DataArguments, zero_shot: bool) -> DatasetDict:

@@ -22,7 +22,7 @@ from ..models.modeling_tfidf_linear import TfidfLinearForMultiLabel
 from ..planting.mutual_information import RelevanceCounter, TokenRelevance
 from ..planting.plant import plant_attention
 from ..planting.ranking import RankingArguments, train_token_ranker
-from .experiment import PreparedData
+from .experiment import PreparedData, inherit_terms
 from .language_model import LanguageModelArguments, LanguageModelTrainer, train_language_model
 from .results import write_json
 from .starting_points import set_label_prior
@@ -124,6 +124,7 @@ def language_model_stage(
         set_seed(seed)
         pad = data.tokenizer.pad_token_id
         config = AwdLstmConfig(vocab_size=len(data.tokenizer), pad_token_id=pad, direction=direction, **sizes)
+        config.training_data = data.config_fields()["training_data"]
         model = AwdLstmForCausalLM(config)
         if args.lm_epochs == 0:
             model.save_pretrained(folder)
@@ -206,6 +207,7 @@ def build_plant(
         load_transformer(model.reader.encoder, args.backbone)
     else:
         trained = AwdLstmForCausalLM.from_pretrained(language_model)
+        fields = inherit_terms(fields, trained.config)
         model = PlantForICDCoding(PlantConfig(encoder_config=trained.config, **fields))
         model.reader.encoder.load_state_dict(trained.encoder.state_dict())
     set_label_prior(model, data.counts, len(data.splits["train"]))
