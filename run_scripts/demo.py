@@ -14,13 +14,12 @@ from hf_labelattn import (
     LabelAttentionForMultiLabel,
     LabelAttnTrainingArguments,
     PlantArguments,
-    Predictor,
     PreparedData,
     RankingArguments,
     StageCache,
     TfidfLinearConfig,
     apply_recipe,
-    explain,
+    explain_note,
     fit_tfidf_linear,
     make_trainer,
     parse_arguments,
@@ -30,7 +29,6 @@ from hf_labelattn import (
     run,
     set_label_prior,
     train_and_report,
-    write_page,
 )
 
 SHOWN = ("f1_micro", "f1_macro", "average_precision_macro", "precision_at_5")
@@ -76,7 +74,7 @@ def laat(args: DemoArguments, data: PreparedData, data_args: DataArguments) -> d
 def plant(args: DemoArguments, data: PreparedData, data_args: DataArguments) -> dict:
     """Language model, mutual information, ranker, planted attention on top of the linear model's scores."""
     sizes = {"embedding_size": 100, "hidden_size": 128, "num_hidden_layers": 2, "lm_epochs": 3}
-    options = PlantArguments(**sizes, prior=f"{args.output_dir}/linear", l2r_embedding_size=64, l2r_hidden_size=64)
+    options = PlantArguments(**sizes, prior=f"{args.output_dir}/linear", l2r_hidden_size=64)
     arguments = training(args, "plant", 2e-3)
     apply_recipe(options, arguments)
     settings = {"direction": "forward", "seed": args.seed, "use_cpu": True, "fields": data.config_fields()}
@@ -87,18 +85,10 @@ def plant(args: DemoArguments, data: PreparedData, data_args: DataArguments) -> 
 
 def show_note(args: DemoArguments, data_args: DataArguments) -> None:
     """Five codes of one note the model has never seen, with their evidence, and a page to look at."""
-    note = read_notes(data_args)["test"][0]
-    predictor = Predictor(f"{args.output_dir}/plant")
-    predictions = predictor.predict([note["text"]], top_k=5)[0]
-    evidence = explain(predictor, note["text"], [p.label for p in predictions])
-    descriptions = predictor.model.config.label_descriptions
+    note, page = read_notes(data_args)["test"][0], Path(args.output_dir) / "note.html"
+    explained = explain_note(f"{args.output_dir}/plant", note["text"], page, f"Codes of {note['id']}")
     print("\nfive codes of an unseen note (* = correct)")
-    for p in predictions:
-        words = " | ".join(span.text for span in evidence[p.label][:3])
-        print(f"{'*' if p.label in note['labels'] else ' '} {p.label:<9}{p.score:.2f}  {descriptions[p.label]}")
-        print(f"            evidence: {words}")
-    page = Path(args.output_dir) / "note.html"
-    write_page(page, note["text"], predictions, evidence, descriptions, title=f"Codes of {note['id']}")
+    print(explained.summary(note["labels"]))
     print(f"\nopen {page} in a browser to see them in the note")
 
 

@@ -24,6 +24,7 @@ from hf_labelattn import (
     TokenRankerConfig,
     TokenRankerModel,
     TokenRelevance,
+    card_from_folder,
     is_finished,
     load_embeddings,
     load_tokenizer,
@@ -141,6 +142,7 @@ def main() -> None:
             **chosen,
         },
     )
+    card_from_folder(folder).save(folder / "README.md")
     show(metrics, ranking.ndcg_k)
 
 

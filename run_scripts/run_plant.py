@@ -8,6 +8,7 @@ Every option can also stand in one JSON file, given as the only argument. Stages
 same command continues a killed run, and a changed option redoes only the stages it concerns.
 """
 
+import os
 from dataclasses import replace
 
 from hf_labelattn import (
@@ -19,12 +20,14 @@ from hf_labelattn import (
     RankingArguments,
     StageCache,
     apply_recipe,
+    explain_note,
     is_finished,
     load_tokenizer,
     make_trainer,
     parse_arguments,
     plant_classifier,
     prepare_data,
+    read_notes,
     run,
     train_and_report,
 )
@@ -42,6 +45,17 @@ def train_direction(
     return trainer.model
 
 
+def show_note(data_args: DataArguments, folder: str) -> None:
+    """A page with the evidence for the first test note; only of the embedded corpus, since a page holds its note."""
+    if data_args.dataset_name != "synthetic_notes" or int(os.environ.get("RANK", 0)):
+        return
+    note, page = read_notes(data_args)["test"][0], f"{folder}/note.html"
+    explained = explain_note(folder, note["text"], page, f"Codes of {note['id']}")
+    print(
+        f"\nfive codes of an unseen note (* = correct)\n{explained.summary(note['labels'])}\n\nopen {page} to see them"
+    )
+
+
 def main() -> None:
     """Files → documents → language model → relevance → ranker → planted classifier → results."""
     args, ranking, data_args, training = parse_arguments(
@@ -55,6 +69,7 @@ def main() -> None:
     apply_recipe(args, training)
     if args.direction != "both":
         train_direction(args.direction, data, args, ranking, training, data_args, training.output_dir)
+        show_note(data_args, training.output_dir)
         return
     pair = []
     for direction in ("forward", "backward"):
@@ -62,6 +77,7 @@ def main() -> None:
         pair.append(train_direction(direction, data, args, ranking, one, data_args, training.output_dir))
     trainer = make_trainer(PlantForICDCoding.join(*pair), data, training)
     train_and_report(trainer, data, data_args, train=False)
+    show_note(data_args, training.output_dir)
 
 
 if __name__ == "__main__":

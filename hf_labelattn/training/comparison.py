@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 from tqdm.auto import tqdm
@@ -30,6 +31,7 @@ class Comparison:
         stages: Name to script and arguments of work done once per dataset, such as a language model.
         common: Arguments of every model.
         fractions: Shares of the training documents.
+        by_fraction: Share to further arguments of its cells, such as more epochs for fewer documents.
         seeds: Training seeds.
         metrics: Columns of the table.
         reference: The row every other is tested against.
@@ -41,6 +43,7 @@ class Comparison:
     stages: dict[str, dict] = field(default_factory=dict)
     common: dict = field(default_factory=dict)
     fractions: list[float] = field(default_factory=lambda: [1.0])
+    by_fraction: dict[str, dict] = field(default_factory=dict)
     seeds: list[int] = field(default_factory=lambda: [0])
     metrics: list[str] = field(
         default_factory=lambda: ["f1_micro", "f1_macro", "average_precision_macro", "precision_at_1"]
@@ -69,23 +72,19 @@ class Comparison:
         return found
 
     def cells(self) -> Iterator["Cell"]:
-        """Every cell: rows that others are built from come first."""
-        needed = {
-            n for arguments in self.models.values() for n in self.models if f"{{run:{n}}}" in json.dumps(arguments)
-        }
-        for name in sorted(self.models, key=lambda name: name not in needed):
-            for dataset in self.datasets:
-                if [dataset, name] in self.skip:
-                    continue
-                for fraction in self.fractions:
-                    for seed in self.seeds:
-                        yield self.cell(dataset, name, fraction, seed, keep=name in needed)
+        """Every cell: rows that others are built from come first, and all of one seed before the next."""
+        written = {name: json.dumps(arguments) for name, arguments in self.models.items()}
+        needed = {n for n in self.models if any(f"{{run:{n}}}" in text for text in written.values())}
+        order = sorted(self.models, key=lambda name: name not in needed)
+        for seed, name, dataset, fraction in product(self.seeds, order, self.datasets, self.fractions):
+            if [dataset, name] not in self.skip:
+                yield self.cell(dataset, name, fraction, seed, keep=name in needed)
 
     def cell(self, dataset: str, model: str, fraction: float, seed: int, keep: bool = False) -> "Cell":
         """One cell with the arguments its script gets, placeholders still in them."""
-        arguments = {**self.common, **self.datasets[dataset], **self.models[model]}
-        arguments |= {"seed": seed} | ({"train_fraction": fraction} if fraction < 1 else {})
-        return Cell(dataset, model, fraction, seed, arguments, keep)
+        arguments = {**self.common, **self.by_fraction.get(f"{fraction:g}", {})}
+        arguments |= {**self.datasets[dataset], **self.models[model], "seed": seed}
+        return Cell(dataset, model, fraction, seed, arguments | _share(fraction), keep)
 
 
 @dataclass(frozen=True)
@@ -103,6 +102,10 @@ class Cell:
     def name(self) -> str:
         """Its place in the tree of results."""
         return f"{self.dataset}/{self.model}_fraction{self.fraction:g}_seed{self.seed}"
+
+
+def _share(fraction: float) -> dict:
+    return {"train_fraction": fraction} if fraction < 1 else {}
 
 
 @dataclass(frozen=True)
