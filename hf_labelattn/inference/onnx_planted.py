@@ -89,7 +89,7 @@ class PlantedChunk(nn.Module):
         return self._survivors(scores, ranked) * ranker.label_known[rows][:, None]
 
     def _survivors(self, scores: Tensor, ranked: Tensor) -> Tensor:
-        """Softmax over the tokens that inattention lets through; of equal ones the earlier, as TopK in ONNX promises."""
+        """Softmax over the tokens that inattention lets through; of equal ones the earlier, as ONNX defines TopK."""
         k, zero = self.options.top_k, self.options.inattention_mode == "zero"
         if k is None or k > self.width or (k == self.width and not zero):
             return safe_softmax(scores)

@@ -1,4 +1,23 @@
-"""Serving an exported chunk step with onnxruntime: no torch in it, only numpy."""
+"""Serving an exported chunk step with onnxruntime.
+
+[`OnnxChunkReader`] does it for batches of texts. Where this library is not installed, this is all there is to it:
+
+    import json, numpy as np, onnxruntime, tokenizers
+    session = onnxruntime.InferenceSession("step.onnx")
+    about = json.loads(session.get_modelmeta().custom_metadata_map["hf_labelattn"])
+    types = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(bool)": "bool"}
+    state = {x.name: np.zeros([1, *x.shape[1:]], types[x.type]) for x in session.get_inputs()[2:]}
+    ids = tokenizers.Tokenizer.from_file("tokenizer.json").encode(text, add_special_tokens=False).ids
+    size = about["chunk_size"] - len(about["prefix"] + about["suffix"])
+    for start in range(0, max(1, len(ids)), size):
+        chunk = about["prefix"] + ids[start : start + size] + about["suffix"]
+        padded = np.full([1, about["chunk_size"]], about["pad_token_id"])
+        padded[0, : len(chunk)] = chunk
+        mask = (np.arange(about["chunk_size"]) < len(chunk))[None].astype("int64")
+        logits, *after = session.run(None, {"input_ids": padded, "attention_mask": mask, **state})
+        state = dict(zip(state, after))
+    scores = dict(zip(about["labels"], 1 / (1 + np.exp(-logits[0]))))
+"""
 
 import json
 import os
