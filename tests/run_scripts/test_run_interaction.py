@@ -149,12 +149,14 @@ def test_zero_shot_needs_no_training_file(files, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--base", "caml2"], "There is no base 'caml2'. Choose bigru, caml"),
+        (["--base", "caml2"], "There is no base 'caml2'. Choose bert, bigru, caml"),
         (["--base", "caml", "--fit_on", "cross_fit"], "only `--base linear`"),
         (["--fit_on", "test"], "must be one of auto, train, cross_fit, dev"),
         (["--zero_shot", "True"], "Pass `--word_vectors`"),
         (["--zero_shot", "True", "--word_vectors", "v.txt"], "Leave out `--train_file`"),
         (["--base", "linear", "--folds", "1"], "`folds` is 1"),
+        (["--base", "bert"], "`backbone` None: pass it with bert, plm_icd, plm_ca, only"),
+        (["--base", "swem", "--backbone", "x"], "`base` is swem and `backbone` x"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(files, tmp_path, options, message):
