@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from .results import write_json
 
+NO_ARGUMENTS = ("script", "stages_of")
 KEPT_OF_RUN = ("train_seconds", "peak_memory_mb", "train_documents", "environment")
 KEPT_OF_RESULTS = ("num_parameters", "num_labels", "documents", "vocabulary", "threshold")
 
@@ -25,7 +26,7 @@ class Comparison:
     """What a comparison's JSON file says.
 
     Attributes:
-        datasets: Name of a set to the data arguments of the scripts.
+        datasets: Name of a set to the data arguments of the scripts; `stages_of` names a set whose stages it shares.
         models: Name of a row to its `script` and that script's arguments. `{run:NAME}` in a value is the folder of row
             NAME in the same cell, which is then trained first; `{stage:NAME}` the folder of a stage.
         stages: Name to script and arguments of work done once per dataset, such as a language model.
@@ -159,7 +160,7 @@ class Workshop:
         script = self.scripts / f"{arguments['script']}.py"
         if not script.is_file():
             raise FileNotFoundError(f"There is no script {script.name} in {self.scripts}.")
-        given = {name: self.fill(value, folder, cell) for name, value in arguments.items() if name != "script"}
+        given = {name: self.fill(value, folder, cell) for name, value in arguments.items() if name not in NO_ARGUMENTS}
         options, log = (folder.parent / f"{folder.name}{end}" for end in (".arguments.json", ".log"))
         write_json(options, given | {"output_dir": str(folder)})
         environment = os.environ | {
@@ -189,7 +190,7 @@ class Workshop:
             )
         while "{stage:" in value:
             name = value.split("{stage:", 1)[1].split("}", 1)[0]
-            dataset = cell.dataset if cell is not None else folder.parent.name
+            dataset = folder.parent.name if cell is None else cell.arguments.get("stages_of", cell.dataset)
             value = value.replace(f"{{stage:{name}}}", str(self.runs / dataset / f"stage_{name}"))
         return value
 
@@ -214,7 +215,7 @@ def read_run(folder: Path) -> dict:
 def run_comparison(comparison: Comparison, workshop: Workshop, jobs: int = 1) -> list[str]:
     """Run every cell that is not finished, `jobs` at a time; returns what went wrong."""
     cells = [cell for cell in comparison.cells() if not workshop.is_done(cell)]
-    for dataset in {cell.dataset: None for cell in cells}:
+    for dataset in {cell.arguments.get("stages_of", cell.dataset): None for cell in cells}:
         for name, arguments in comparison.stages.items():
             workshop.run_stage(name, dataset, {**comparison.datasets[dataset], **arguments})
     errors = []
