@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 SOURCES := hf_labelattn run_scripts tests benchmarks
 
-.PHONY: help install demo test bench style quality clean
+.PHONY: help install demo test bench bench-peers style quality clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,10 @@ test: $(STAMP)  ## run every test and doctest
 bench: $(STAMP)  ## measure speed and memory as ratios, side by side
 	@$(RUN) -m benchmarks.run
 
+bench-peers:  ## make .venv-peers with the libraries the comparisons name (not dependencies of this one)
+	@test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 libmultilabel==0.10.0 fasttext
+
 style: $(STAMP)  ## format the code
 	@$(RUN) -m ruff check --fix --quiet $(SOURCES)
 	@$(RUN) -m ruff format --quiet $(SOURCES)
@@ -36,5 +40,5 @@ quality: $(STAMP)  ## check format and lint without changing anything
 	@$(RUN) -m ruff format --check $(SOURCES)
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) runs build *.egg-info .ruff_cache
+	rm -rf $(VENV) .venv-peers runs build *.egg-info .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,111 @@
+"""Train a peer on exported documents and leave its scores. Runs in the peers' own environment (`make bench-peers`).
+
+    python benchmarks/peer_worker.py FOLDER CAML 10
+
+FOLDER holds the splits as JSONL with rows {id, words, labels}, and vectors.txt; benchmarks/peers.py writes it.
+"""
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+SIZES = {
+    "CAML": {"filter_sizes": [9], "num_filter_per_size": 50},
+    "KimCNN": {"filter_sizes": [2, 4, 8], "num_filter_per_size": 128},
+    "XMLCNN": {"filter_sizes": [2, 4, 8], "num_filter_per_size": 128, "hidden_dim": 512, "num_pool": 2},
+}
+
+
+def read(folder: Path, name: str) -> list[dict]:
+    """The rows of a split."""
+    return [json.loads(line) for line in open(folder / f"{name}.jsonl", encoding="utf-8")]
+
+
+def train_libmultilabel(folder: Path, network: str, epochs: int) -> tuple[list[str], np.ndarray, float]:
+    """Labels, test scores and CPU seconds of a network of libmultilabel, with its own data path and trainer."""
+    from libmultilabel.nn import data_utils, nn_utils
+
+    nn_utils.set_seed(0)
+    device = nn_utils.init_device(use_cpu=True)
+    splits = {
+        name: [{"index": r["id"], "label": r["labels"], "text": r["words"].split()} for r in read(folder, source)]
+        for name, source in (("train", "train"), ("val", "validation"), ("test", "test"))
+    }
+    classes = data_utils.load_or_build_label(splits)
+    vectors = str(folder / "vectors.txt")
+    words, embedding = data_utils.load_or_build_text_dict(splits["train"], min_vocab_freq=3, embed_file=vectors)
+    model = nn_utils.init_model(
+        network, SIZES[network], classes, embed_vecs=embedding, learning_rate=1e-3, optimizer="adam",
+        val_metric="Macro-F1", monitor_metrics=["P@1"], metric_threshold=0.5,
+    )  # fmt: skip
+    model.word_dict, model.save_k_predictions = words, len(classes)
+    trainer = nn_utils.init_trainer(
+        str(folder / network), epochs=epochs, patience=epochs, early_stopping_metric="Macro-F1", val_metric="Macro-F1",
+        silent=True, use_cpu=True,
+    )  # fmt: skip
+    options = {"max_seq_length": 500, "data_workers": 0, "word_dict": words}
+    loaders = {
+        name: data_utils.get_dataset_loader(rows, classes, device, batch_size=16, shuffle=name == "train", **options)
+        for name, rows in splits.items()
+    }
+    started = time.process_time()
+    trainer.fit(model, loaders["train"], loaders["val"])
+    seconds = time.process_time() - started
+    found = trainer.predict(model, loaders["test"])
+    columns = [str(name) for name in classes]
+    return columns, scores_of(found, len(columns)), seconds
+
+
+def scores_of(batches: list, width: int) -> np.ndarray:
+    """Dense scores from libmultilabel's batches of ranked labels."""
+    rows = []
+    for batch in batches:
+        top, values = np.asarray(batch["top_k_pred"]), np.asarray(batch["top_k_pred_scores"])
+        block = np.zeros((len(top), width), dtype=np.float32)
+        np.put_along_axis(block, top, values, axis=1)
+        rows.append(block)
+    return np.concatenate(rows)
+
+
+def train_fasttext(folder: Path, epochs: int) -> tuple[list[str], np.ndarray, float]:
+    """Labels, test scores and CPU seconds of fastText itself: word 1-3-grams, 100 dimensions, one-vs-all."""
+    import fasttext
+
+    names = sorted({label for row in read(folder, "train") for label in row["labels"]})
+    place = {name: i for i, name in enumerate(names)}
+    with open(folder / "fasttext.txt", "w", encoding="utf-8") as file:
+        for row in read(folder, "train"):
+            file.write(" ".join(f"__label__{place[label]}" for label in row["labels"]) + f" {row['words']}\n")
+    started = time.process_time()
+    options = {"wordNgrams": 3, "dim": 100, "lr": 0.5, "loss": "ova", "minCount": 3, "bucket": 500_000, "thread": 1}
+    model = fasttext.train_supervised(str(folder / "fasttext.txt"), epoch=epochs, seed=0, verbose=0, **options)
+    seconds = time.process_time() - started
+    rows = read(folder, "test")
+    scores = np.zeros((len(rows), len(names)), dtype=np.float32)
+    for i, row in enumerate(rows):
+        for value, label in model.f.predict(row["words"] + "\n", -1, 0.0, "strict"):
+            scores[i, int(label.removeprefix("__label__"))] = value
+    return names, scores, seconds
+
+
+def main() -> None:
+    """Train, score, write."""
+    folder, network, epochs = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    if network == "fastText":
+        labels, scores, seconds = train_fasttext(folder, epochs)
+    else:
+        labels, scores, seconds = train_libmultilabel(folder, network, epochs)
+    ids = [row["id"] for row in read(folder, "test")]
+    np.savez_compressed(folder / f"{network}.npz", S=scores, ids=np.array(ids), labels=np.array(labels))
+    documents = len(read(folder, "train")) * epochs
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"peer": network, "cpu_seconds": round(seconds, 1), "epochs": epochs, "peak_mb": round(memory),
+                      "documents_per_cpu_second": round(documents / seconds, 1)}))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
