@@ -30,6 +30,7 @@ from .evaluation import (
 from .hub.model_card import CardValues, card_from_folder, render_card
 from .hub.push import push_folder
 from .hub.terms import terms_of
+from .inference.app import build_app, launch_app
 from .inference.evidence import Evidence, evidence_quality, explain
 from .inference.figures import (
     JointSpace,
@@ -180,6 +181,7 @@ __all__ = [
     "Workshop",
     "__version__",
     "apply_recipe",
+    "build_app",
     "card_from_folder",
     "class_means",
     "collect",
@@ -217,6 +219,7 @@ __all__ = [
     "join_matcher",
     "joint_space",
     "label_parents",
+    "launch_app",
     "load_embeddings",
     "load_fastai_language_model",
     "load_notes",
