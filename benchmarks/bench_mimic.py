@@ -21,7 +21,6 @@ from tqdm.auto import tqdm
 
 from hf_labelattn import describe_datasets, find_mimic3, find_mimic4, prepare_mimic
 from hf_labelattn.data.synthetic import synthetic_notes
-from hf_labelattn.training.results import peak_memory_mb
 from tests.data.mimic_tables import DISCHARGE_COLUMNS, write_mimic3, write_mimic4
 
 LIMIT_MB = 4096
@@ -37,6 +36,12 @@ def shared_patients(folder: Path) -> int:
         with gzip.open(folder / f"{split}.jsonl.gz", "rt", encoding="utf-8") as file:
             groups.append({json.loads(line)["group"] for line in file})
     return sum(len(groups[i] & groups[j]) for i in range(3) for j in range(i))
+
+
+def peak_memory_mb() -> float:
+    """Highest resident memory of this program; `getrusage` would count what the parent held when it forked."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def _prepare(database: str, folder: Path, subsets: list[str] | None, answers) -> None:

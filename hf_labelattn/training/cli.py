@@ -14,30 +14,49 @@ from .watchdog import PredictionsCollapsed, TrainingDiverged
 
 
 def parse_arguments(*classes: type) -> tuple:
-    """Parse the command line, or the one JSON file named on it, into dataclasses.
+    """Parse the command line into dataclasses; its first word may name a JSON file, which the others override.
 
-    A field called `overrides` or `learning_rates` may be given as JSON text. The caller's module docstring is shown by
-    `--help`.
+    A field called `overrides`, `learning_rates` or `published` may be given as JSON text. The caller's module
+    docstring is shown by `--help`.
     """
     module = inspect.getmodule(inspect.stack()[1].frame)
     parser = HfArgumentParser(classes, description=(module.__doc__ or "").split("\n\n")[0])
-    if len(sys.argv) == 2 and sys.argv[1].endswith(".json"):
-        if not Path(sys.argv[1]).is_file():
-            parser.error(f"there is no file {sys.argv[1]}")
-        parsed = parser.parse_json_file(sys.argv[1], allow_extra_keys=False)
-    else:
-        parsed = parser.parse_args_into_dataclasses()
+    words = sys.argv[1:]
+    if words and words[0].endswith(".json"):
+        words = [*_words(words[0], parser), *words[1:]]
+    parsed = parser.parse_args_into_dataclasses(words)
     for arguments in parsed:
-        if isinstance(getattr(arguments, "overrides", None), str):
-            arguments.overrides = _json(arguments.overrides)
+        for name in ("overrides", "published"):
+            if isinstance(getattr(arguments, name, None), str):
+                setattr(arguments, name, _json(getattr(arguments, name), name))
     return parsed
 
 
-def _json(text: str) -> dict:
+def _words(path: str, parser: HfArgumentParser) -> list[str]:
+    """A JSON file as the words of a command line."""
+    if not Path(path).is_file():
+        parser.error(f"there is no file {path}")
+    try:
+        fields = json.loads(Path(path).read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        parser.error(f"{path} is not JSON ({error})")
+    known = {action.dest for action in parser._actions}
+    if unknown := [name for name in fields if name not in known]:
+        parser.error(f"{path} has {', '.join(unknown)}, which this script does not know; see `--help`")
+    words = []
+    for name, value in fields.items():
+        if value is not None:
+            values = value if isinstance(value, list) else [value]
+            words += [f"--{name}", *(v if isinstance(v, str) else json.dumps(v) for v in values)]
+    return words
+
+
+def _json(text: str, name: str) -> dict:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"`--overrides` is not JSON ({error}). Write it like '{{\"hidden_size\": 200}}'.") from None
+        example = "'{\"hidden_size\": 200}'"
+        raise ValueError(f"`--{name}` is not JSON ({error}). Write it like {example}.") from None
 
 
 def run(main: Callable[[], None]) -> None:

@@ -61,6 +61,10 @@ class DataArguments:
     max_vocab: int | None = field(default=None, metadata={"help": "Largest vocabulary."})
     save_scores: bool = field(default=True, metadata={"help": "Write scores_test.npz."})
     overwrite: bool = field(default=False, metadata={"help": "Start anew where a finished run is found."})
+    published: dict | str | None = field(
+        default=None,
+        metadata={"help": "JSON of published test figures by metric (and their source), printed beside yours."},
+    )
 
     @property
     def columns(self) -> NoteColumns:
@@ -240,7 +244,7 @@ def train_and_report(
         write_json(folder / "run.json", run)
         write_json(folder / "results.json", results(trainer, data, metrics))
         card_from_folder(folder).save(folder / "README.md")
-        print(metrics_table(metrics))
+        print(metrics_table(metrics, data_args.published))
     if trainer.args.push_to_hub:
         trainer.push_to_hub()
     return metrics

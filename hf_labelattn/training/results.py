@@ -73,15 +73,23 @@ def write_label_results(path: str | Path, split: SplitScores, label_counts: np.n
     os.replace(temporary, path)
 
 
-def metrics_table(metrics: dict[str, dict[str, float]]) -> str:
-    """The headline metrics of each split as an aligned table."""
-    splits = list(metrics)
-    names = [name for name in HEADLINE if any(name in metrics[split] for split in splits)]
-    lines = [f"{'metric':<28}" + "".join(f"{split:>12}" for split in splits)]
+def metrics_table(metrics: dict[str, dict[str, float]], published: dict | None = None) -> str:
+    """The headline metrics of each split as an aligned table, beside published figures of the test split.
+
+    Args:
+        metrics: Metrics by split.
+        published: Published figures by metric, and where they stand as `source`.
+    """
+    published = dict(published or {})
+    source = published.pop("source", "published elsewhere")
+    columns = {**metrics, **({"published": published} if published else {})}
+    names = [name for name in HEADLINE if any(name in column for column in columns.values())]
+    names += [name for name in published if name not in names]
+    lines = [f"{'metric':<28}" + "".join(f"{column:>12}" for column in columns)]
     for name in names:
-        cells = "".join(f"{metrics[s][name]:>12.4f}" if name in metrics[s] else f"{'–':>12}" for s in splits)
-        lines.append(f"{name:<28}{cells}")
-    return "\n".join(lines)
+        cells = [f"{found[name]:>12.4f}" if name in found else f"{'–':>12}" for found in columns.values()]
+        lines.append(f"{name:<28}{''.join(cells)}")
+    return "\n".join([*lines, f"published: {source}"] if published else lines)
 
 
 def environment() -> dict[str, str]:
