@@ -1,7 +1,7 @@
 """A small web application: paste a note, see its codes with their evidence, score a label nobody has trained.
 
-Gradio (`pip install "hf_labelattn[demo]"`) draws it. Nothing is written to disk, nothing is asked of other servers, and
-the page of a note is shown in a sandboxed frame, where only its own script runs.
+Gradio (`pip install "hf_labelattn[demo]"`) draws it. Nothing is written to disk, nothing is asked of other servers,
+and the page of a note is shown in a sandboxed frame, where only its own script runs.
 """
 
 import os
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     import gradio
 
 SYSTEM_FONTS = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}
+NOTHING_YET = '<p class="note-frame nothing-yet">The coded note will stand here.</p>'
 STYLE = """
 .note-frame { width: 100%; height: 44rem; border: 1px solid var(--border-color-primary); border-radius: 8px; }
+.nothing-yet { display: grid; place-items: center; color: var(--body-text-color-subdued); }
 .gradio-container { max-width: 1500px !important; }
 """
 INTRODUCTION = """# Code a note
-Paste a note and press the button: each code is shown with its probability and the passages that speak for it. Notes are
-read in memory and forgotten. A research model, no medical device: codes need the eyes of a trained coder."""
+Paste a note and press the button: each code is shown with its probability and the passages that speak for it. Notes
+are read in memory and forgotten. A research model, no medical device: codes need the eyes of a trained coder."""
 NO_NEW_LABELS = """**Labels of your own** need a model with a matcher. This one scores only the {count:,} labels it was
 trained on; `run_scripts/run_interaction.py --base …` joins any model with a matcher that finds a label by its
 description."""
@@ -109,7 +111,7 @@ def build_app(predictor: Predictor, examples: Sequence[str] = (), max_characters
                 button = gradio.Button("Code the note", variant="primary", elem_id="code")
                 name, description, more, less, listed = _label_inputs(gradio, view)
             with gradio.Column(scale=5, min_width=480):
-                shown = gradio.HTML(frame(view.page("")), elem_id="view")
+                shown = gradio.HTML(NOTHING_YET, elem_id="view")
         # One note at a time: the model is shared.
         options = {"concurrency_id": "model", "concurrency_limit": 1, "api_visibility": "private"}
         button.click(show, [note, top_k, added], shown, **options)
@@ -121,7 +123,7 @@ def build_app(predictor: Predictor, examples: Sequence[str] = (), max_characters
 
 
 def _note_inputs(gradio, examples: Sequence[str], max_characters: int):
-    note = gradio.Textbox(label="Note", lines=16, max_lines=24, max_length=max_characters, elem_id="note")
+    note = gradio.Textbox(label="Note", lines=14, max_lines=14, max_length=max_characters, elem_id="note")
     with gradio.Row():
         for number, text in enumerate(examples, 1):
             button = gradio.Button(f"Example {number}", size="sm", min_width=80)
@@ -135,18 +137,20 @@ def _label_inputs(gradio, view: NoteView) -> tuple:
         count = view.predictor.model.config.num_labels
         gradio.Markdown(NO_NEW_LABELS.format(count=count), elem_id="no-new-labels")
         return (None,) * 5
-    with gradio.Group():
-        gradio.Markdown("**Score a label of your own**, found in the note by its description", container=True)
+    with gradio.Accordion("Score a label of your own", open=True):
+        gradio.Markdown("The model looks for its description in the note; it needs no training.")
         name = gradio.Textbox(label="Name", max_lines=1, elem_id="label-name")
         description = gradio.Textbox(label="Description", max_lines=3, elem_id="label-description")
-        more = gradio.Button("Add the label", elem_id="add-label")
-        listed = gradio.Markdown(_list_labels({}), container=True, elem_id="labels")
-        less = gradio.Button("Remove added labels", size="sm")
+        with gradio.Row():
+            more = gradio.Button("Add the label", size="sm", min_width=80, elem_id="add-label")
+            less = gradio.Button("Remove all added", size="sm", min_width=80, elem_id="remove-labels")
+        listed = gradio.Markdown(_list_labels({}), elem_id="labels")
     return name, description, more, less, listed
 
 
 def _list_labels(added: dict[str, str]) -> str:
-    return f"Added: {', '.join(f'`{name}`'.replace('``', '`') for name in added)}" if added else "None added yet."
+    names = ", ".join(f"`{name.replace('`', ' ')}`" for name in added)
+    return f"Added: {names}" if added else "None added yet."
 
 
 def _or_error(function, *arguments):

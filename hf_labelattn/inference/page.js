@@ -14,13 +14,22 @@ function highlight(code) {
   });
 }
 
+// Marks end where those of other codes begin: what stands side by side is one passage.
+function passages(shown) {
+  return shown.reduce((texts, mark, i) => {
+    if (i && mark.previousSibling === shown[i - 1]) texts.push(texts.pop() + mark.textContent);
+    else texts.push(mark.textContent);
+    return texts;
+  }, []).map(text => "“" + text + "”");
+}
+
 function choose(code, scroll) {
   chosen = code === chosen ? -1 : code;
   codes.forEach((button, i) => button.setAttribute("aria-pressed", i === chosen));
   highlight(chosen);
   const shown = marks.filter(mark => mark.classList.contains("on"));
   statusLine.textContent = chosen < 0 ? statusLine.dataset.hint
-    : codes[chosen].dataset.label + ": " + (shown.map(mark => "“" + mark.textContent + "”").join(", ") || "no evidence found");
+    : codes[chosen].dataset.label + ": " + (passages(shown).join(", ") || "no evidence found");
   if (scroll && shown.length) {
     const strength = mark => Number(mark.style.getPropertyValue("--strength"));
     const best = shown.reduce((a, b) => strength(b) > strength(a) ? b : a);
