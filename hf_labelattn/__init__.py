@@ -72,6 +72,7 @@ from .planting.ranking import RankingArguments, train_token_ranker
 from .registration import register_auto_classes
 from .training.arguments import LabelAttnTrainingArguments
 from .training.cli import parse_arguments, run
+from .training.code_levels import level_metrics, roll_up
 from .training.comparison import Comparison, Workshop, run_comparison
 from .training.comparison_external import read_external
 from .training.comparison_report import (
@@ -80,6 +81,7 @@ from .training.comparison_report import (
     draw_frequency_bars,
     draw_learning_curves,
     markdown_tables,
+    put_into_readme,
 )
 from .training.experiment import (
     DataArguments,
@@ -220,6 +222,7 @@ __all__ = [
     "joint_space",
     "label_parents",
     "launch_app",
+    "level_metrics",
     "load_embeddings",
     "load_fastai_language_model",
     "load_notes",
@@ -245,6 +248,7 @@ __all__ = [
     "prepare_mimic",
     "prepare_tables",
     "push_folder",
+    "put_into_readme",
     "randomization_test",
     "read_external",
     "read_label_file",
@@ -255,6 +259,7 @@ __all__ = [
     "register_pipeline",
     "remove_checkpoints",
     "render_card",
+    "roll_up",
     "run",
     "run_comparison",
     "save_match_tokenizer",

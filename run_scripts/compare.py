@@ -18,6 +18,7 @@ from hf_labelattn import (
     draw_frequency_bars,
     draw_learning_curves,
     markdown_tables,
+    put_into_readme,
     read_external,
     run,
     run_comparison,
@@ -36,6 +37,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--runs", help="folder of runs in progress (default: runs/compare/CONFIG)")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--threads", type=int, default=1, help="threads of each run")
+    parser.add_argument("--readme", help="also put the tables into this file, under <!-- compare:CONFIG -->")
     parser.add_argument("--report_only", action="store_true", help="run nothing, report what is there")
     parser.add_argument(
         "--external", action="append", default=[], metavar="ROW:DATASET=SCORES",
@@ -83,6 +85,8 @@ def main() -> None:
     results.mkdir(parents=True, exist_ok=True)
     tables = markdown_tables(comparison, found)
     (results / "README.md").write_text(f"# {name}\n\n{tables}", encoding="utf-8")
+    if args.readme:
+        put_into_readme(args.readme, name, tables)
     print(tables)
     for picture in draw(comparison, found, results):
         print(results / picture)

@@ -113,6 +113,17 @@ def _p_text(seeds: list[dict], reference: list[dict]) -> str:
     return "–" if value is None else "<.001" if value < 0.001 else f"{value:.3f}".removeprefix("0")
 
 
+def put_into_readme(path: str | Path, name: str, tables: str) -> None:
+    """Replace what stands between `<!-- compare:NAME -->` and `<!-- end -->` in a Markdown file by the tables."""
+    path = Path(path)
+    text, start = path.read_text(encoding="utf-8"), f"<!-- compare:{name} -->"
+    head, found, tail = text.partition(start)
+    _, closed, rest = tail.partition("<!-- end -->")
+    if not found or not closed:
+        raise ValueError(f"{path} has no place for the tables. Write {start} and, under it, <!-- end -->.")
+    path.write_text(f"{head}{start}\n{tables.strip()}\n{closed}{rest}", encoding="utf-8")
+
+
 def draw_learning_curves(comparison: Comparison, found: Found, metric: str, path: str | Path) -> None:
     """Draw the metric against the share of training documents, one panel per dataset."""
     figure, panels = _panels(len(comparison.datasets))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hf_labelattn import Comparison, Workshop
+from hf_labelattn import Comparison, Workshop, put_into_readme
 from hf_labelattn.training.comparison_external import read_scores
 from hf_labelattn.training.comparison_report import one_table, p_value
 
@@ -116,3 +116,13 @@ def test_scores_need_their_columns(tmp_path):
     pq.write_table(pa.table({"id": ["a"], "score": [1.0]}), tmp_path / "s.parquet")
     with pytest.raises(ValueError, match="expected id, label and score"):
         read_scores(tmp_path / "s.parquet")
+
+
+def test_tables_go_into_a_readme(tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n<!-- compare:a -->\nold\n<!-- end -->\nafter\n")
+    put_into_readme(readme, "a", "new\n")
+    put_into_readme(readme, "a", "newer\n")
+    assert readme.read_text() == "before\n<!-- compare:a -->\nnewer\n<!-- end -->\nafter\n"
+    with pytest.raises(ValueError, match="compare:b"):
+        put_into_readme(readme, "b", "new")
