@@ -137,8 +137,23 @@ def prepare_data(args: DataArguments, tokenizer: PreTrainedTokenizerBase | None 
 def data_marks(args: DataArguments) -> dict[str, str]:
     """Name and terms of the data, where they have any: a prepared dataset says so in its dataset.json."""
     files = args.train_file, args.validation_file, args.test_file, args.label_file, args.dataset_name
-    found = read_dataset_marks(file for file in files if isinstance(file, str))
-    return {**({"name": args.dataset_name} if isinstance(args.dataset_name, str) else {}), **found}
+    files = [file for file in files if isinstance(file, str)]
+    source = next(iter(files), None) if args.dataset_name is None else args.dataset_name
+    return {**({"name": data_name(source)} if isinstance(source, str) else {}), **read_dataset_marks(files)}
+
+
+def data_name(source: str) -> str:
+    """What to call a dataset that does not name itself: a Hub id as it is, else a word of the path, never all of it.
+
+    >>> [data_name(s) for s in ("org/notes", "data/mimic3_50/train.jsonl.gz", "data/ward_notes.csv")]
+    ['org/notes', 'mimic3_50', 'ward_notes']
+    """
+    path = Path(source)
+    if path.suffix.lower() not in (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".gz"):
+        return path.resolve().name if path.exists() or path.is_absolute() else source
+    stem = path.name.split(".")[0]
+    folder = path.resolve().parent.name
+    return folder if stem.lower().startswith(("train", "valid", "dev", "test", "label")) and folder else stem
 
 
 def inherit_terms(fields: dict, start: PreTrainedConfig | None) -> dict:
