@@ -27,6 +27,7 @@ from .evaluation import (
     randomization_test,
     search_threshold,
 )
+from .hub.card_index import collect_cards
 from .hub.model_card import CardValues, card_from_folder, render_card
 from .hub.push import push_folder
 from .hub.terms import terms_of
@@ -187,6 +188,7 @@ __all__ = [
     "card_from_folder",
     "class_means",
     "collect",
+    "collect_cards",
     "corpus_statistics",
     "cosine_matrix",
     "data_marks",
