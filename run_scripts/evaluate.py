@@ -3,6 +3,8 @@
     python run_scripts/evaluate.py runs/caml --test_file test.jsonl
 
 Prints the metrics and writes all of them to `results_evaluate.json` in `--output_dir` (default: the model's folder).
+`--code_levels True` adds them at the level of ICD categories (428) and chapters (390-459): a category or chapter has
+the highest score of the codes below it.
 """
 
 import sys
@@ -18,6 +20,7 @@ from hf_labelattn import (
     LabelSet,
     encode_split,
     evaluate_split,
+    level_metrics,
     load_notes,
     load_tokenizer,
     metrics_table,
@@ -36,6 +39,8 @@ class EvaluationArguments:
     output_dir: str | None = field(default=None, metadata={"help": "Folder for the results."})
     batch_size: int = field(default=32, metadata={"help": "Documents at once."})
     use_cpu: bool = field(default=False, metadata={"help": "Stay on the CPU."})
+    code_levels: bool = field(default=False, metadata={"help": "Also measure ICD categories and chapters."})
+    code_system: str | None = field(default=None, metadata={"help": "icd9 or icd10 (default: as labels look)."})
 
 
 def main() -> None:
@@ -57,9 +62,11 @@ def main() -> None:
     )
     trainer = LabelAttnTrainer(model, training, processing_class=tokenizer, label_counts=labels.counts)
     metrics = {"test": evaluate_split(trainer, split)}
+    levels = level_metrics(trainer.last_scores, config, args.code_system) if args.code_levels else {}
     if trainer.is_world_process_zero():
-        write_json(folder / "results_evaluate.json", {"metrics": metrics, "threshold": config.threshold})
-        print(metrics_table(metrics))
+        found = {"metrics": metrics, "threshold": config.threshold, **({"levels": levels} if levels else {})}
+        write_json(folder / "results_evaluate.json", found)
+        print(metrics_table(levels or metrics, data_args.published))
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def is_procedure(name: str, system: str) -> bool:
     (True, False, True)
     """
     if system == "icd10":
-        return "." not in name and len(name) > 4
+        return "." not in name and (len(name) > 4 or name[0].isdigit())
     return len(name.split(".")[0]) == 2
 
 

@@ -55,6 +55,11 @@ def test_the_terms_of_mimic_reach_config_card_and_push(run, tables, tmp_path):
     assert "physionet-credentialed-health-data-license-1.5.0" in card
     with pytest.raises(ValueError, match="forbids passing them on to the public"):
         push_folder(tmp_path / "swem", "somebody/swem", public=True)
+    test = ["--test_file", data / "test.jsonl.gz", "--use_cpu", "True", "--code_levels", "True"]
+    printed = run("evaluate.py", tmp_path / "swem", *test).out
+    assert ["metric", "code", "category", "chapter"] in [line.split() for line in printed.splitlines()]
+    levels = json.loads((tmp_path / "swem" / "results_evaluate.json").read_text())["levels"]
+    assert levels["code"]["num_labels"] == 50 > levels["category"]["num_labels"] > levels["chapter"]["num_labels"]
     again = run("prepare_mimic.py", "--mimic3", tables / "mimic3", "--subset", "mimic3-50", "--output_dir", tmp_path)
     assert "there already" in again.out
 
