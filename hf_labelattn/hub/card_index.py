@@ -94,7 +94,8 @@ def headline_split(card: ModelCard) -> tuple[str, dict[str, float]]:
 
 
 def _row(path: Path, card: ModelCard, figures: dict[str, float], terms: bool) -> str:
-    labels, model = (DESCRIPTION.search(card.content) or [None, "–", "–"])[1:3]
+    described = DESCRIPTION.search(card.content)
+    labels, model = described.groups() if described else ("–", "–")
     cells = [f"{figures[name]:.4f}" if name in figures else "–" for name in HEADLINE]
     return f"| [{path.stem}]({path.name}){' *' if terms else ''} | {model} | {labels} | {' | '.join(cells)} |"
 
