@@ -25,6 +25,7 @@ from hf_labelattn import (
     frozen_parts,
     is_finished,
     join_matcher,
+    joint_rates,
     load_tokenizer,
     load_trained_base,
     make_trainer,
@@ -69,6 +70,7 @@ def main() -> None:
             start_at_prior(base, data)
     model = join_matcher(base, data, args)
     training.frozen = [*(training.frozen or []), *frozen_parts(args)]
+    training.learning_rates = training.learning_rates or joint_rates(model, training.learning_rate)
     save_match_tokenizer(data, training.output_dir)
     data = fitting_data(data, args)
     train_and_report(make_trainer(model, data, training), data, data_args)

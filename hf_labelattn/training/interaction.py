@@ -274,6 +274,11 @@ def frozen_parts(args: InteractionArguments) -> list[str]:
     return parts + ([r"^matcher\.embeddings\."] if args.freeze_vectors else [])
 
 
+def joint_rates(model: InteractionForMultiLabel, learning_rate: float) -> dict[str, float] | None:
+    """Learning rates of the few numbers that join the two scores: all labels share them, so they can move faster."""
+    return {r"^combination\.": 20 * learning_rate} if list(model.combination.parameters()) else None
+
+
 def save_match_tokenizer(data: MatchingData, folder: str) -> None:
     """Write the matcher's own tokenizer beside the model, if it has one."""
     if data.separate:

@@ -19,6 +19,7 @@ from hf_labelattn.training.interaction import (
     fitting_data,
     fold_of_group,
     join_matcher,
+    joint_rates,
     new_base,
     start_at_prior,
 )
@@ -143,3 +144,8 @@ def test_labels_of_a_trained_base_come_first(tmp_path):
     assert data.labels.names == ("Z99", "J45") and data.labels.counts[0] == 0 < data.labels.counts[1]
     with pytest.raises(ValueError, match="Train the base on the same label set"):
         prepare_matching_data(args, tokenizer=TOKENIZER, base_labels=["LABEL_0"])
+
+
+def test_the_numbers_that_join_the_scores_learn_faster():
+    assert joint_rates(tiny.interaction(None)(), 0.001) == {r"^combination\.": 0.02}
+    assert joint_rates(tiny.interaction(None, combine="max", score_scale="paper")(), 0.001) is None
