@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from huggingface_hub import ModelCard
@@ -40,7 +41,7 @@ def collect_cards(runs: Iterable[str | os.PathLike], output: str | os.PathLike, 
 
 
 def name_runs(runs: Iterable[str | os.PathLike]) -> dict[str, Path]:
-    """A name for each finished run: its folder's, with that of the folder it was found in before it."""
+    """A name for each finished run: its folder's, or its path below the folder it was found in, joined by dashes."""
     found: dict[str, Path] = {}
     for root in map(Path, runs):
         folders = finished_runs(root)
@@ -50,7 +51,7 @@ def name_runs(runs: Iterable[str | os.PathLike]) -> dict[str, Path]:
                 "of a run that ended, or a folder of such folders."
             )
         for folder in folders:
-            name = "-".join((root.resolve().name, *folder.relative_to(root).parts))
+            name = "-".join(folder.relative_to(root).parts) or root.resolve().name
             if name in found:
                 raise ValueError(f"{found[name]} and {folder} would both become {name}.md. Rename one of them.")
             found[name] = folder
@@ -68,19 +69,39 @@ def finished_runs(root: Path) -> list[Path]:
 
 def render_index(folder: Path) -> str:
     """The index of the cards in a folder, read from the cards themselves."""
-    rows: dict[str, list[tuple[float, str]]] = {}
-    credentialed = False
+    entries: dict[str, list[Entry]] = {}
     for path in sorted(folder.glob("*.md")):
-        if path.name == "README.md":
-            continue
-        card = ModelCard.load(path)
-        terms = bool(card.data.to_dict().get("license_name"))
-        credentialed |= terms
-        dataset, figures = headline_split(card)
-        order = -figures.get("f1_micro", figures.get("accuracy", 0.0))
-        rows.setdefault(dataset, []).append((order, _row(path, card, figures, terms)))
-    parts = [HEADING, *(_table(dataset, rows[dataset]) for dataset in sorted(rows))]
+        if path.name != "README.md":
+            entry = Entry.read(path)
+            entries.setdefault(entry.dataset, []).append(entry)
+    credentialed = any(entry.terms for rows in entries.values() for entry in rows)
+    parts = [HEADING, *(_table(dataset, entries[dataset]) for dataset in sorted(entries))]
     return "\n".join(parts) + (CREDENTIALED if credentialed else "")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the index says of a card."""
+
+    path: Path
+    model: str
+    labels: str
+    dataset: str
+    figures: dict[str, float]
+    terms: bool
+
+    @classmethod
+    def read(cls, path: Path) -> "Entry":
+        """From the card itself."""
+        card = ModelCard.load(path)
+        described = DESCRIPTION.search(card.content)
+        labels, model = described.groups() if described else ("–", "–")
+        return cls(path, model, labels, *headline_split(card), bool(card.data.to_dict().get("license_name")))
+
+    @property
+    def order(self) -> tuple[float, str]:
+        """Best first."""
+        return -self.figures.get("f1_micro", self.figures.get("accuracy", 0.0)), self.path.stem
 
 
 def headline_split(card: ModelCard) -> tuple[str, dict[str, float]]:
@@ -93,16 +114,14 @@ def headline_split(card: ModelCard) -> tuple[str, dict[str, float]]:
     return results[-1].dataset_name, chosen
 
 
-def _row(path: Path, card: ModelCard, figures: dict[str, float], terms: bool) -> str:
-    described = DESCRIPTION.search(card.content)
-    labels, model = described.groups() if described else ("–", "–")
-    cells = [f"{figures[name]:.4f}" if name in figures else "–" for name in HEADLINE]
-    return f"| [{path.stem}]({path.name}){' *' if terms else ''} | {model} | {labels} | {' | '.join(cells)} |"
-
-
-def _table(dataset: str, rows: list[tuple[float, str]]) -> str:
-    head = f"| card | model | labels | {' | '.join(f'`{name}`' for name in HEADLINE)} |"
-    lines = [f"## {dataset}", "", head, "|---|---|---:|" + "---:|" * len(HEADLINE), *(row for _, row in sorted(rows))]
+def _table(dataset: str, entries: list[Entry]) -> str:
+    columns = [name for name in HEADLINE if any(name in entry.figures for entry in entries)]
+    lines = [f"## {dataset}", "", "| card | model | labels |" + "".join(f" `{name}` |" for name in columns)]
+    lines.append("|---|---|---:|" + "---:|" * len(columns))
+    for entry in sorted(entries, key=lambda entry: entry.order):
+        link = f"[{entry.path.stem}]({entry.path.name}){' *' if entry.terms else ''}"
+        cells = [f" {entry.figures[name]:.4f} |" if name in entry.figures else " – |" for name in columns]
+        lines.append(f"| {link} | {entry.model} | {entry.labels} |{''.join(cells)}")
     return "\n".join([*lines, ""])
 
 

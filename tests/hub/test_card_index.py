@@ -34,13 +34,13 @@ def set_figure(run, value: float, **config) -> None:
 def test_every_finished_run_has_a_card(runs, tmp_path):
     set_figure(runs / "notes/laat", 0.4)
     written = collect_cards([runs], tmp_path / "cards", prefix="org/")
-    assert [path.name for path in written] == ["runs-caml.md", "runs-notes-laat.md"]
-    assert 'Predictor("org/runs-caml")' in written[0].read_text() and "count_1-10" not in written[1].read_text()
+    assert [path.name for path in written] == ["caml.md", "notes-laat.md"]
+    assert 'Predictor("org/caml")' in written[0].read_text() and "count_1-10" not in written[1].read_text()
     index = (tmp_path / "cards/README.md").read_text()
     rows = [line for line in index.splitlines() if line.startswith("| [")]
     assert rows == [  # best first
-        "| [runs-notes-laat](runs-notes-laat.md) | LAAT | 5 | 0.4000 | – | – | – | – |",
-        "| [runs-caml](runs-caml.md) | CAML | 5 | 0.2500 | – | – | – | – |",
+        "| [notes-laat](notes-laat.md) | LAAT | 5 | 0.4000 |",
+        "| [caml](caml.md) | CAML | 5 | 0.2500 |",
     ]
     assert index.count("## synthetic_notes") == 1 and "credentialed" not in index
 
