@@ -3,6 +3,8 @@
 import gzip
 import json
 
+import pyarrow as pa
+import pyarrow.feather as feather
 import pytest
 
 from hf_labelattn import load_notes, read_label_file
@@ -279,3 +281,27 @@ def test_a_truncated_notes_table_leaves_nothing_that_looks_finished(mimic3, tmp_
 def test_unknown_subsets_are_refused(mimic3, tmp_path):
     with pytest.raises(NotesError, match="no subset 'mimic4-icd10-full' of mimic3. Choose from: mimic3-full"):
         prepare_mimic(find_mimic3(mimic3[0]), tmp_path, ["mimic4-icd10-full"], progress=False)
+
+
+def test_feather_and_csv_lists_of_mimic4_side_by_side(mimic4, tmp_path):
+    folder, made = mimic4
+    ten = [f"2{stay.hadm}" for stay in made if version(stay) == 10]
+    patients = {f"2{stay.hadm}": stay.subject for stay in made}
+    held_out = {
+        patient: "val" if i < 10 else "test" for i, patient in enumerate(sorted({patients[k] for k in ten})[:30])
+    }
+    names = [held_out.get(patients[key], "train") for key in ten]
+    lists = tmp_path / "lists"
+    for system in ("icd9", "icd10"):
+        (lists / f"mimic4_{system}").mkdir(parents=True)
+        for split, alias in (("train", "train"), ("val", "dev"), ("test", "test")):
+            ids = [key for key, name in zip(ten, names, strict=True) if name == split]
+            (lists / f"mimic4_{system}" / f"{alias}_50_hadm_ids.csv").write_text("\n".join(ids) + "\n")
+    table = pa.table({"_id": [int(key) for key in ten], "split": names})
+    feather.write_feather(table, lists / "mimiciv_icd10_split.feather")
+    chosen = ["mimic4-icd10-full", "mimic4-icd10-50"]
+    said = prepare_mimic(find_mimic4(folder), tmp_path, chosen, split_ids=lists, progress=False)
+    assert said["mimic4-icd10-full"]["split_by"] == "mimiciv_icd10_split.feather"
+    assert said["mimic4-icd10-50"]["split_by"].startswith("train_50_hadm_ids.csv")
+    for name in chosen:
+        assert said[name]["splits"]["validation"]["documents"] == names.count("val") > 0
