@@ -149,3 +149,28 @@ def test_labels_of_a_trained_base_come_first(tmp_path):
 def test_the_numbers_that_join_the_scores_learn_faster():
     assert joint_rates(tiny.interaction(None)(), 0.001) == {r"^combination\.": 0.02}
     assert joint_rates(tiny.interaction(None, combine="max", score_scale="paper")(), 0.001) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"base": "caml", "fit_on": "cross_fit"}, "only `--base linear`, not caml"),
+        ({"fit_on": "test"}, "must be one of auto, train, cross_fit, dev"),
+        ({"zero_shot": True}, "Pass `--word_vectors`"),
+        ({"base": "linear", "folds": 1}, "`folds` is 1"),
+        ({"base": "bert"}, "`backbone` None: pass it with bert, plm_icd, plm_ca, only"),
+        ({"base": "swem", "backbone": "x"}, "`base` is swem and `backbone` x"),
+    ],
+)
+def test_arguments_that_cannot_work_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        InteractionArguments(**options)
+
+
+def test_the_base_may_be_a_folder(tmp_path):
+    tiny.zoo("swem")().save_pretrained(tmp_path / "trained")
+    assert InteractionArguments(base=str(tmp_path / "trained")).trained_base == str(tmp_path / "trained")
+    assert InteractionArguments(base="swem").trained_base is None
+    assert InteractionArguments(backbone="any").base == "bert"
+    with pytest.raises(ValueError, match="There is no base 'nowhere'"):
+        _ = InteractionArguments(base="nowhere").trained_base
