@@ -118,7 +118,8 @@ from .training.language_model import (
 )
 from .training.linear import fit_tfidf_linear
 from .training.plant_stages import PlantArguments, StageCache, apply_recipe, plant_classifier
-from .training.results import metrics_table, write_json
+from .training.results import metrics_table, write_json, write_label_results
+from .training.scoring import threshold_logits
 from .training.starting_points import label_parents, load_embeddings, set_label_prior
 from .training.text_streams import read_texts
 from .training.trainer import LabelAttnTrainer
@@ -275,6 +276,7 @@ __all__ = [
     "synthetic_notes",
     "take_fraction",
     "terms_of",
+    "threshold_logits",
     "top_level_code",
     "train_and_report",
     "train_language_model",
@@ -286,6 +288,7 @@ __all__ = [
     "with_match_words",
     "with_words",
     "write_json",
+    "write_label_results",
     "write_page",
 ]
 

@@ -26,8 +26,10 @@ from hf_labelattn import (
     metrics_table,
     parse_arguments,
     run,
+    threshold_logits,
     with_match_words,
     write_json,
+    write_label_results,
 )
 
 
@@ -66,6 +68,9 @@ def main() -> None:
     if trainer.is_world_process_zero():
         found = {"metrics": metrics, "threshold": config.threshold, **({"levels": levels} if levels else {})}
         write_json(folder / "results_evaluate.json", found)
+        if config.problem_type == "multi_label_classification":
+            threshold = threshold_logits(config, trainer.last_scores.scores.shape[1])
+            write_label_results(folder / "labels_evaluate.csv", trainer.last_scores, labels.counts, threshold)
         print(metrics_table(levels or metrics, data_args.published))
 
 

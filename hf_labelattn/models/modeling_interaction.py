@@ -204,6 +204,8 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
         thresholds = self.config.label_thresholds
         if thresholds is not None:
             self.config.label_thresholds = [*thresholds, *[self.config.threshold] * len(keys)]
+        if self.config.training_counts is not None:
+            self.config.training_counts = [*self.config.training_counts, *[0] * len(keys)]
         self._set_labels([*self.label_names, *descriptions])
         self.config.label_descriptions = {**(self.config.label_descriptions or {}), **descriptions}
 
@@ -217,6 +219,8 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
         self.base_columns = self.base_columns[keep]
         if self.config.label_thresholds is not None:
             self.config.label_thresholds = [self.config.label_thresholds[i] for i in keep]
+        if self.config.training_counts is not None:
+            self.config.training_counts = [self.config.training_counts[i] for i in keep]
         self._set_labels([self.label_names[i] for i in keep])
         texts = self.config.label_descriptions or {}
         self.config.label_descriptions = {name: text for name, text in texts.items() if name not in labels}

@@ -266,6 +266,14 @@ class TestUnknownWords:
 
 
 class TestLabels:
+    def test_training_counts_follow_the_labels(self, tokenizer):
+        model = make()
+        model.config.training_counts = list(range(10, 10 + model.config.num_labels))
+        model.add_labels({"new": "w20 w21"}, tokenizer)
+        assert model.config.training_counts[-1] == 0 and len(model.config.training_counts) == model.config.num_labels
+        model.remove_labels([model.config.id2label[0]])
+        assert model.config.training_counts[0] == 11 and len(model.config.training_counts) == model.config.num_labels
+
     @torch.no_grad()
     def test_can_be_added_without_training(self, tokenizer, tmp_path):
         model, (ids, mask) = make(), tiny.documents()
