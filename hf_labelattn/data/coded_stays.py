@@ -91,6 +91,11 @@ class CodedStays:
     repeats: int = 0
     blanks: int = 0
 
+    def left_out(self) -> dict:
+        """What reading the tables left out or could not place, for dataset.json."""
+        strange = {"codes_of_unknown_form": len(self.unknown), "such_as": self.unknown[:10]}
+        return {"repeated_rows": self.repeats, "rows_without_stay_or_code": self.blanks, **strange}
+
     def of_system(self, system: str) -> "CodedStays":
         """Only the codes of one system."""
         keep = np.array([code.system == system for code in self.codes], dtype=bool)

@@ -200,6 +200,8 @@ def describe_datasets(made: dict[str, dict]) -> str:
         lines.append(f"  no patient is in two splits; split by {said['split_by']}")
         if "published" in said and not said["differences"]:
             lines.append(f"  as published by {said['published']['by']}")
+        if strange := said.get("codes", {}).get("codes_of_unknown_form"):
+            lines.append(f"  {strange} codes have no known form and are kept: {', '.join(said['codes']['such_as'])}")
         lines += [f"  differs: {difference}" for difference in said["differences"]]
         if said["differences"] and said.get("remark"):
             lines.append(f"  remark: {said['remark']}")

@@ -62,7 +62,7 @@ def prepare_tables(
     documents, said = _split_documents(store, coded, lists, shares, progress)
     documents = documents.restricted(documents.counts("train" if min_count > 1 else None) >= min_count)
     about = {"name": folder.name, "terms": terms, "split_by": ", ".join(lists.files) if lists else RULE}
-    about |= {"differences": said, "notes": store.counts, "key": key}
+    about |= {"differences": said, "notes": store.counts, "codes": coded.left_out(), "key": key}
     titles = _titles(documents, label_file)
     made = write_dataset(folder, documents, store.text, titles, about, compress=compress, progress=progress)
     store.remove()

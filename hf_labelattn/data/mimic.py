@@ -238,6 +238,7 @@ class _Preparation:
             "differences": [*differences(documents, subset, len(labels), lists is None), *said],
             "remark": subset.note,
             "notes": self.store.counts,
+            "codes": self.coded.left_out(),
             "key": self.key(subset, compress),
         }
         titles = {code.name: code.describe(self.titles) for code in labels}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hf_labelattn.data.coded_stays import CodesTable
-from hf_labelattn.data.dataset_files import read_dataset_marks
+from hf_labelattn.data.dataset_files import describe_datasets, read_dataset_marks
 from hf_labelattn.data.hospital_tables import prepare_tables
 from hf_labelattn.data.note_store import NotesTable
 from hf_labelattn.data.rows import NotesError
@@ -53,13 +53,16 @@ def test_notes_and_codes_meet_by_stay(tables, tmp_path):
 
 
 def test_codes_can_be_written_the_published_way(tables, tmp_path):
-    cells = [(f"v{i}", code) for i in range(COUNT) for code in ("E119", "i10")]
+    cells = [(f"v{i}", code) for i in range(COUNT) for code in ("E119", "i10")] + [("v1", "?7"), ("v1", "e119")]
     codes = write(tmp_path / "icd.csv", "visit code", cells)
     table = CodesTable(codes, "visit", "code", system="icd10")
-    prepare_tables(tables[0], table, tmp_path / "out", compress=False, progress=False)
-    assert rows(tmp_path / "out")["v1"]["labels"] == ["E11.9", "I10"]
+    said = prepare_tables(tables[0], table, tmp_path / "out", compress=False, progress=False)
+    assert rows(tmp_path / "out")["v0"]["labels"] == ["E11.9", "I10"]
+    assert rows(tmp_path / "out")["v1"]["labels"] == ["?7", "E11.9", "I10"]
+    assert said["codes"]["such_as"] == ["?7"] and said["codes"]["repeated_rows"] == 1
+    assert "1 codes have no known form and are kept: ?7" in describe_datasets({"out": said})
     labels = [json.loads(line) for line in open(tmp_path / "out" / "labels.jsonl")]
-    assert labels[1] == {"label": "I10", "description": "Essential (primary) hypertension"}
+    assert labels[2] == {"label": "I10", "description": "Essential (primary) hypertension"}
 
 
 def test_rare_codes_own_titles_lists_and_terms(tables, tmp_path):
