@@ -6,7 +6,7 @@ Prints a Markdown table; `--output evidence.json` also writes every figure. Give
 trained with, so that the split is one they have not seen. Span precision is the share of evidence characters inside
 true spans, span recall the share of true spans that evidence touches (only for data with a column `evidence`);
 comprehensiveness is how far a label's probability drops without its evidence (higher is better), sufficiency how far
-with nothing but it (lower is better). In brackets: the same for as many random words.
+with nothing but it (lower is better; below zero where the rest only distracts). In brackets: as many random words.
 """
 
 import sys

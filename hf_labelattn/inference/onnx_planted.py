@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 from ..models.functional_inattention import safe_softmax, zeroed_softmax
 
+MAX_PAIRS = 2**24  # up to as many scores of (token, label) pairs, 64 MB, are stored instead of computed
+
 
 class PlantedChunk(nn.Module):
     """Label scores `[B, L]` of chunks `[B, T]`, without the bias.
@@ -24,6 +26,9 @@ class PlantedChunk(nn.Module):
         for name, table in zip(("starts", "counts", "labels", "values"), labels or [None] * 4, strict=True):
             self.register_buffer(f"relevance_{name}", table)
         self.most_labels = 0 if labels is None else int(labels[1].max())
+        ranker = decoder.ranker
+        stored = ranker is not None and len(ranker.token_known) * len(ranker.label_known) <= MAX_PAIRS
+        self.register_buffer("pair_table", ranker.scores().detach().T.contiguous() if stored else None)  # [V, L]
 
     def _labels_of_tokens(self) -> tuple[Tensor, ...] | None:
         """The static relevance by token: where each token's entries begin, their number, labels and values."""
@@ -39,7 +44,7 @@ class PlantedChunk(nn.Module):
         hidden = torch.where(mask[..., None], hidden, 0.0)
         static = self._static(ids, mask) if self.relevance_starts is not None else None
         ranker = self.decoder.ranker
-        pairs = None if ranker is None else (ranker.project_labels(), ranker.project_tokens(ids), first_places(ids))
+        pairs = None if ranker is None else self._pair_inputs(ids)
         parts = []
         for rows in self._blocks():
             values = (hidden @ self.decoder.weight[rows].T).transpose(1, 2)  # [B, l, T]
@@ -47,18 +52,38 @@ class PlantedChunk(nn.Module):
             if self.decoder.query is not None:
                 scores = (hidden @ self.decoder.query[rows].T).transpose(1, 2)
                 weights = weights + safe_softmax(scores.masked_fill(~mask[:, None], -torch.inf))
-            if pairs is not None:
-                weights = weights + self._planted(rows, *pairs, ids, mask)
+            if ranker is not None:
+                ranked = mask & ranker.token_known[ids]
+                scores = self._pair_scores(rows, *pairs).masked_fill(~ranked[:, None], -torch.inf)
+                weights = weights + self._survivors(scores, ranked) * ranker.label_known[rows][:, None]
             parts.append((weights * values).sum(2))
         return torch.cat(parts, 1)
 
     def _blocks(self) -> list[slice]:
         """Labels whose pair scores for one document fit the model's budget."""
         config = None if self.decoder.ranker is None else self.decoder.ranker.config
-        units = config.hidden_size if config is not None and config.l2r_scorer == "mlp" else 1
+        units = config.hidden_size if self.pair_table is None and config and config.l2r_scorer == "mlp" else 1
         labels = len(self.decoder.bias)
         size = max(1, int(self.options.max_memory_mb * 2**20) // (4 * self.width * (units + 8)))
         return [slice(i, min(i + size, labels)) for i in range(0, labels, size)]
+
+    def _pair_inputs(self, ids: Tensor) -> tuple[Tensor, ...]:
+        """What the pair scores of a chunk are made of."""
+        if self.pair_table is not None:
+            return (self.pair_table[ids].transpose(1, 2),)  # [B, L, T]
+        ranker = self.decoder.ranker
+        return ranker.project_labels(), ranker.project_tokens(ids), first_places(ids)
+
+    def _pair_scores(self, rows: slice, labels: Tensor, tokens: Tensor | None = None, first: Tensor | None = None):
+        """The ranker's scores `[B, l, T]`."""
+        if tokens is None:
+            return labels[:, rows]
+        if self.decoder.ranker.config.l2r_scorer == "mlp":
+            scores = (tokens[:, None] + labels[rows][:, None]).relu() @ self.decoder.ranker.output
+        else:
+            scores = (tokens @ labels[rows].T).transpose(1, 2)
+        # A word that stands twice must score exactly the same twice, or rounding would choose which one survives.
+        return scores.gather(2, first[:, None].expand_as(scores))
 
     def _static(self, ids: Tensor, mask: Tensor) -> Tensor:
         """S `[B, L, T]`: the entries of each token spread over the labels."""
@@ -73,20 +98,6 @@ class PlantedChunk(nn.Module):
         if self.options.static_norm == "none":
             return table
         return table / table.sum(2, keepdim=True).clamp(min=torch.finfo(table.dtype).tiny)
-
-    def _planted(
-        self, rows: slice, labels: Tensor, tokens: Tensor, first: Tensor, ids: Tensor, mask: Tensor
-    ) -> Tensor:
-        """P `[B, l, T]`."""
-        ranker, labels = self.decoder.ranker, labels[rows]
-        ranked = mask & ranker.token_known[ids]
-        if ranker.config.l2r_scorer == "mlp":
-            scores = (tokens[:, None] + labels[:, None]).relu() @ ranker.output
-        else:
-            scores = (tokens @ labels.T).transpose(1, 2)
-        # A word that stands twice must score exactly the same twice, or rounding would choose which one survives.
-        scores = scores.gather(2, first[:, None].expand_as(scores)).masked_fill(~ranked[:, None], -torch.inf)
-        return self._survivors(scores, ranked) * ranker.label_known[rows][:, None]
 
     def _survivors(self, scores: Tensor, ranked: Tensor) -> Tensor:
         """Softmax over the tokens that inattention lets through; of equal ones the earlier, as ONNX defines TopK."""

@@ -36,7 +36,8 @@ def check_exportable(config) -> None:
     """Say why a model has no chunk step, and what to do."""
     kind = config.model_type
     if kind == "plant" and (config.direction == "backward" or config.backward_encoder_config is not None):
-        problem = "reads documents from their end. Export a model trained with `--direction forward`."
+        forward = "Export a model trained with `--direction forward`; a run in both directions leaves one in forward/."
+        problem = f"reads documents from their end. {forward}"
     elif kind == "plant" and config.prior_config is not None:
         problem = "has a linear prior, which needs the whole document. Export a model trained without `--prior`."
     elif kind == "interaction":

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hf_labelattn.data.tokenization import word_tokenizer
-from hf_labelattn.inference import onnx_export, onnx_reader
+from hf_labelattn.inference import onnx_export, onnx_planted, onnx_reader
 from hf_labelattn.inference.onnx_export import export_onnx, onnx_difference
 from hf_labelattn.inference.onnx_reader import OnnxChunkReader
 from hf_labelattn.inference.onnx_steps import check_exportable, chunk_step
@@ -30,7 +30,9 @@ EXPORTABLE = {
     "plant_zero_as_many": tiny.plant(inattention_k=tiny.CHUNK, inattention_mode="zero"),
     "plant_learned_only": tiny.plant(use_static=False, use_planted=False),
     "plant_planted_only": tiny.plant(use_static=False, use_learned=False),
-    "plant_blocks_of_labels": tiny.plant(max_kernel_memory_mb=1),
+    "plant_blocks_of_labels": tiny.plant(),
+    "plant_pairs_computed": tiny.plant(),
+    "plant_pairs_computed_bert": tiny.plant("bert"),
 }
 REFUSED = {
     "plant_backward": "`--direction forward`",
@@ -43,6 +45,7 @@ REFUSED = {
     "bigru": '{"bidirectional": false}',
     "xmlcnn": "parts of the whole document",
 }
+SERVED = ["plant", "plant_pairs_computed_bert", "caml", "laat_forward", "fasttext", "plm_icd"]
 for name in set(EXPORTABLE) & set(REFUSED):
     del EXPORTABLE[name]
 
@@ -51,7 +54,9 @@ for name in set(EXPORTABLE) & set(REFUSED):
 def test_the_step_reads_what_the_model_reads(name, monkeypatch):
     model = EXPORTABLE[name]()
     if name.endswith("blocks_of_labels"):
-        monkeypatch.setattr("hf_labelattn.inference.onnx_planted.PlantedChunk._blocks", _pairs_of_labels)
+        monkeypatch.setattr(onnx_planted.PlantedChunk, "_blocks", _pairs_of_labels)
+    if "pairs_computed" in name:
+        monkeypatch.setattr(onnx_planted, "MAX_PAIRS", 0)
     known = getattr(getattr(model, "reader", None), "decoder", None)
     if getattr(known, "ranker", None) is not None:  # some tokens and labels are unknown to the ranker
         known.ranker.token_known[::5], known.ranker.label_known[1] = False, False
@@ -109,14 +114,17 @@ def exported(tmp_path_factory):
             model, path = EXPORTABLE[name](), tmp_path_factory.mktemp(name) / "step.onnx"
             model.config.threshold = 0.4
             tokenizer = piece_tokenizer() if name == "plm_icd" else word_tokenizer(WORDS)
-            export_onnx(model, path, tokenizer, chunk_size=tiny.CHUNK)
+            with pytest.MonkeyPatch.context() as patch:
+                if "pairs_computed" in name:
+                    patch.setattr(onnx_planted, "MAX_PAIRS", 0)
+                export_onnx(model, path, tokenizer, chunk_size=tiny.CHUNK)
             made[name] = model, tokenizer, path
         return made[name]
 
     return make
 
 
-@pytest.mark.parametrize("name", ["plant", "plant_bert", "caml", "laat_forward", "fasttext", "plm_icd"])
+@pytest.mark.parametrize("name", SERVED)
 def test_onnxruntime_gives_the_logits_of_torch(exported, name):
     model, tokenizer, path = exported(name)
     reader = OnnxChunkReader(path, tokenizer, batch_size=2)
