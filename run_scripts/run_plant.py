@@ -1,6 +1,6 @@
 """Train PLANT end to end: language model, mutual information, ranker, classifier, report.
 
-    accelerate launch run_scripts/run_plant.py                     # the embedded corpus
+    accelerate launch run_scripts/run_plant.py                     # the embedded corpus, in minutes
     python run_scripts/run_plant.py --train_file train.jsonl --test_file test.jsonl --output_dir runs/plant
 
 Two processes: accelerate launch --multi_gpu --num_processes 2 run_scripts/run_plant.py … --use_cpu True
@@ -9,6 +9,7 @@ same command continues a killed run, and a changed option redoes only the stages
 """
 
 import os
+import sys
 from dataclasses import replace
 
 from hf_labelattn import (
@@ -30,6 +31,12 @@ from hf_labelattn import (
     read_notes,
     run,
     train_and_report,
+)
+
+EMBEDDED = (
+    "--dataset_name synthetic_notes --num_documents 400 --synthetic_labels 100 --synthetic_length 0.15 --lm_epochs 3 "
+    "--embedding_size 100 --hidden_size 128 --num_hidden_layers 2 --num_train_epochs 6 --learning_rate 0.003 "
+    "--output_dir runs/plant"
 )
 
 
@@ -58,6 +65,9 @@ def show_note(data_args: DataArguments, folder: str) -> None:
 
 def main() -> None:
     """Files → documents → language model → relevance → ranker → planted classifier → results."""
+    if len(sys.argv) == 1:
+        print(f"no arguments, so these: {EMBEDDED}")
+        sys.argv += EMBEDDED.split()
     args, ranking, data_args, training = parse_arguments(
         PlantArguments, RankingArguments, DataArguments, LabelAttnTrainingArguments
     )

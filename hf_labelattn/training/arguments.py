@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import torch
 from transformers import TrainingArguments
 
 
@@ -63,6 +64,7 @@ class LabelAttnTrainingArguments(TrainingArguments):
         self.batch_eval_metrics = True
         self.remove_unused_columns = False
         self.logging_nan_inf_filter = False
+        self.dataloader_pin_memory = self.dataloader_pin_memory and torch.accelerator.is_available()
         if self.eval_strategy in ("no", None):
             self.load_best_model_at_end = False
         if self.threshold_objective not in ("f1_micro", "f1_macro"):
