@@ -7,6 +7,7 @@ Two processes: accelerate launch --multi_gpu --num_processes 2 run_scripts/run_l
 Every option can also stand in one JSON file, given as the only argument. The same command continues a killed run.
 """
 
+import time
 from dataclasses import dataclass, field
 
 from transformers import set_seed
@@ -83,10 +84,12 @@ def main() -> None:
     data = prepare_data(data_args, tokenizer)
     trained = args.preset != "linear"
     set_seed(training_args.seed)
+    started = time.perf_counter()
     model = build_model(args, data, args.overrides or {})
+    fitted = time.perf_counter() - started if args.preset == "linear" else 0.0
     if trained and args.label_prior and not args.single_label:
         set_label_prior(model, data.counts, len(data.splits["train"]))
-    train_and_report(make_trainer(model, data, training_args), data, data_args, train=trained)
+    train_and_report(make_trainer(model, data, training_args), data, data_args, train=trained, seconds_before=fitted)
 
 
 if __name__ == "__main__":

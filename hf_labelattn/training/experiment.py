@@ -232,16 +232,28 @@ def is_finished(output_dir: str, overwrite: bool) -> bool:
 
 
 def train_and_report(
-    trainer: LabelAttnTrainer, data: PreparedData, data_args: DataArguments, train: bool = True
+    trainer: LabelAttnTrainer,
+    data: PreparedData,
+    data_args: DataArguments,
+    train: bool = True,
+    seconds_before: float = 0.0,
 ) -> dict:
-    """Train (continuing an interrupted run), evaluate on dev and test, and leave everything in the output folder."""
+    """Train (continuing an interrupted run), evaluate on dev and test, and leave everything in the output folder.
+
+    Args:
+        trainer: With the model.
+        data: The documents.
+        data_args: Says what to write.
+        train: False for a model that is trained already.
+        seconds_before: What its training took before, for the record.
+    """
     folder, started = Path(trainer.args.output_dir), time.perf_counter()
     if train:
         last = None if data_args.overwrite or not folder.is_dir() else get_last_checkpoint(str(folder))
         if last is not None:
             logger.warning("continuing the interrupted run at %s", Path(last).name)
         trainer.train(resume_from_checkpoint=last)
-    trained = time.perf_counter() - started
+    trained = seconds_before + time.perf_counter() - started
     metrics = {}
     for name in ("validation", "test"):
         if name in data.splits:
