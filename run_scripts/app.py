@@ -53,7 +53,8 @@ def main() -> None:
     (args,) = parse_arguments(AppArguments)
     predictor = Predictor(args.model, device="cpu" if args.use_cpu else None)
     app = build_app(predictor, example_notes(args.examples), args.max_characters)
-    launch_app(app, args.host, args.port)
+    print(f"serving {args.model} at {launch_app(app, args.host, args.port)} (Ctrl+C ends it)", flush=True)
+    app.block_thread()
 
 
 if __name__ == "__main__":

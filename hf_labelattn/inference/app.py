@@ -163,14 +163,13 @@ def _or_error(function, *arguments):
         raise gradio.Error(str(error), print_exception=False) from None
 
 
-def launch_app(app: "gradio.Blocks", host: str = "127.0.0.1", port: int | None = None, **options) -> str:
-    """Serve the application until it is stopped.
+def launch_app(app: "gradio.Blocks", host: str = "127.0.0.1", port: int | None = None) -> str:
+    """Serve the application in the background; `app.block_thread()` waits until it is interrupted.
 
     Args:
         app: From [`build_app`].
         host: Where it listens; the default is reached from this machine only.
         port: Default: the first free one from 7860.
-        **options: For `gradio.Blocks.launch`.
 
     Returns:
         Its address.
@@ -181,6 +180,6 @@ def launch_app(app: "gradio.Blocks", host: str = "127.0.0.1", port: int | None =
     private = {"share": False, "run_history": False, "enable_monitoring": False, "pwa": False, "mcp_server": False}
     looks = {"theme": gradio.themes.Default(**SYSTEM_FONTS), "css": STYLE, "footer_links": [], "ssr_mode": False}
     limits = {"max_file_size": 1, "app_kwargs": {"middleware": [Middleware(BodyLimit, max_bytes=app.max_bytes)]}}
+    background = {"prevent_thread_lock": True, "quiet": True}
     app.queue(max_size=32)
-    _, address, _ = app.launch(server_name=host, server_port=port, **private, **looks, **limits, **options)
-    return address
+    return app.launch(server_name=host, server_port=port, **background, **private, **looks, **limits)[1]

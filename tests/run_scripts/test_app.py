@@ -168,7 +168,7 @@ def test_large_requests_and_files_are_refused(served):
 def test_a_model_without_a_matcher_says_why_there_is_no_field():
     pytest.importorskip("gradio", reason="needs the extra `demo`")
     app = build_app(make_predictor("plant"), max_characters=100)
-    address = launch_app(app, port=free_port(), prevent_thread_lock=True, quiet=True)  # offline, as every test
+    address = launch_app(app, port=free_port())  # offline, as every test
     try:
         assert address.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(f"{address}config", timeout=20) as answer:
