@@ -56,18 +56,15 @@ def pairs(texts: list[str]) -> dict[str, str]:
 
 def draw(comparison: Comparison, found: dict, folder: Path) -> list[str]:
     """Draw what the comparison can show; returns the names of the pictures."""
-    metric = next(
-        (m for m in comparison.metrics if m in ("average_precision_macro", "accuracy")), comparison.metrics[0]
-    )
     drawn = []
     if len(comparison.fractions) > 1:
         for name in (m for m in comparison.metrics if "/" not in m):
             draw_learning_curves(comparison, found, name, folder / f"curve_{name}.png")
             drawn.append(f"curve_{name}.png")
-    if metric == "average_precision_macro":
+    if "average_precision_macro" in comparison.metrics:
         draw_frequency_bars(comparison, found, folder / "frequency.png")
         drawn.append("frequency.png")
-    draw_cost_scatter(comparison, found, metric, folder / "cost.png")
+    draw_cost_scatter(comparison, found, folder / "cost.png")
     return [*drawn, "cost.png"]
 
 

@@ -23,6 +23,7 @@ from hf_labelattn import (
     LabelAttnTrainingArguments,
     fitting_data,
     frozen_parts,
+    has_free_parameters,
     is_finished,
     join_matcher,
     joint_rates,
@@ -73,7 +74,10 @@ def main() -> None:
     training.learning_rates = training.learning_rates or joint_rates(model, training.learning_rate)
     save_match_tokenizer(data, training.output_dir)
     data = fitting_data(data, args)
-    train_and_report(make_trainer(model, data, training), data, data_args)
+    train = has_free_parameters(model, training.frozen)
+    if not train:
+        print("nothing is left to train: the joint model is as good as it starts")
+    train_and_report(make_trainer(model, data, training), data, data_args, train=train)
 
 
 if __name__ == "__main__":

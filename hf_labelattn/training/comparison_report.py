@@ -128,7 +128,7 @@ def draw_learning_curves(comparison: Comparison, found: Found, metric: str, path
     """Draw the metric against the share of training documents, one panel per dataset."""
     figure, panels = _panels(len(comparison.datasets))
     for panel, dataset in zip(panels, comparison.datasets, strict=True):
-        for model in comparison.models:
+        for number, model in enumerate(comparison.models):
             seeds = {f: found.get((dataset, model, f), []) for f in sorted(comparison.fractions)}
             points = [(f, [s["metrics"][metric] for s in part]) for f, part in seeds.items() if part]
             if points:
@@ -136,6 +136,7 @@ def draw_learning_curves(comparison: Comparison, found: Found, metric: str, path
                     [f for f, _ in points],
                     [np.mean(values) for _, values in points],
                     [np.std(values) for _, values in points],
+                    color=f"C{number}",
                     marker="o",
                     capsize=3,
                     label=model,
@@ -151,9 +152,9 @@ def draw_frequency_bars(comparison: Comparison, found: Found, path: str | Path) 
     bins = ["count_0", "count_1-10", "count_11-50", "count_51-100", "count_101-500", "count_>500"]
     figure, panels = _panels(len(comparison.datasets))
     for panel, dataset in zip(panels, comparison.datasets, strict=True):
-        models = [m for m in comparison.models if (dataset, m, 1.0) in found]
+        models = list(comparison.models)
         for number, model in enumerate(models):
-            seeds = found[dataset, model, 1.0]
+            seeds = found.get((dataset, model, 1.0), [])
             heights = [_bin_height(seeds, f"average_precision_macro/{name}") for name in bins]
             width = 0.8 / max(1, len(models))
             panel.bar(np.arange(len(bins)) + (number - (len(models) - 1) / 2) * width, heights, width, label=model)
@@ -167,22 +168,29 @@ def _bin_height(seeds: list[dict], metric: str) -> float:
     return float(np.mean(values)) if values else 0.0
 
 
-def draw_cost_scatter(comparison: Comparison, found: Found, metric: str, path: str | Path) -> None:
-    """Draw quality against training time; the size of a point is the model's number of parameters."""
+def draw_cost_scatter(comparison: Comparison, found: Found, path: str | Path) -> None:
+    """Draw quality against training time; the size of a point is the model's number of parameters.
+
+    Quality is the first of the comparison's metrics that the dataset has.
+    """
     figure, panels = _panels(len(comparison.datasets))
     for panel, dataset in zip(panels, comparison.datasets, strict=True):
-        for model in comparison.models:
-            seeds = found.get((dataset, model, 1.0), [])
-            seeds = [s for s in seeds if metric in s["metrics"]]
+        metric = _first_metric(comparison, found, dataset)
+        for number, model in enumerate(comparison.models):
+            seeds = [s for s in found.get((dataset, model, 1.0), []) if metric in s["metrics"]]
             if seeds:
                 x = max(1.0, np.mean([s["train_seconds"] for s in seeds]))
                 y = np.mean([s["metrics"][metric] for s in seeds])
                 size = 20 + 60 * np.log10(1 + seeds[0].get("num_parameters", 0) / 1e4)
-                panel.scatter(x, y, size, alpha=0.6)
-                panel.annotate(model, (x, y), xytext=(6, 3), textcoords="offset points", fontsize=8)
+                panel.scatter(x, y, size, color=f"C{number}", alpha=0.6, label=model)
         panel.set(xscale="log", title=dataset, xlabel="training seconds", ylabel=column_name(metric))
         panel.margins(0.15)
-    figure.savefig(path, dpi=110)
+    _finish(figure, panels, path)
+
+
+def _first_metric(comparison: Comparison, found: Found, dataset: str) -> str:
+    present = {name for (d, _, _), seeds in found.items() if d == dataset for name in seeds[0]["metrics"]}
+    return next((metric for metric in comparison.metrics if metric in present), comparison.metrics[0])
 
 
 def _panels(count: int):
@@ -200,8 +208,10 @@ def _panels(count: int):
 
 
 def _finish(figure, panels, path: str | Path) -> None:
+    """One legend under all panels: every model has the same colour everywhere."""
+    shown = {}
     for panel in panels:
-        if panel.get_legend_handles_labels()[1]:
-            panel.legend(fontsize=8)
         panel.grid(alpha=0.3)
+        shown |= {label: handle for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=5, fontsize=8, markerscale=0.7)
     figure.savefig(path, dpi=110)

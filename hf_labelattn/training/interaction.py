@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -272,6 +273,11 @@ def frozen_parts(args: InteractionArguments) -> list[str]:
     """Regular expressions of the parameters that are not trained."""
     parts = [r"^base\."] if args.freeze_base and args.base != "none" else []
     return parts + ([r"^matcher\.embeddings\."] if args.freeze_vectors else [])
+
+
+def has_free_parameters(model: PreTrainedModel, frozen: list[str]) -> bool:
+    """Whether anything is left to train: a frozen base and frozen vectors on the paper's scale leave nothing."""
+    return any(not any(re.search(part, name) for part in frozen) for name, _ in model.named_parameters())
 
 
 def joint_rates(model: InteractionForMultiLabel, learning_rate: float) -> dict[str, float] | None:

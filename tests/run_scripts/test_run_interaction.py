@@ -116,6 +116,13 @@ def test_linear_base_is_cross_fitted_and_stays_as_fitted(files, tmp_path):
             np.testing.assert_array_equal(alone[name], weights[name], err_msg=name)
 
 
+def test_with_nothing_left_to_train_it_reports_what_it_starts_with(files, tmp_path, capsys):
+    frozen = ["--freeze_vectors", "True", "--combine", "max", "--score_scale", "paper", "--fit_on", "dev"]
+    call(command(files, tmp_path, "--base", "linear", "--word_vectors", files / "vectors.txt", *frozen))
+    assert "nothing is left to train" in capsys.readouterr().out
+    assert results(tmp_path)["average_precision_macro"] > 0.5
+
+
 def test_on_top_of_a_trained_base_that_lacks_a_label(files, tmp_path, capsys):
     base = [sys.executable, ROOT / "run_scripts/run_label_attention.py", "--preset", "caml", *SMALL]
     base += ["--train_file", files / "train.jsonl", "--num_train_epochs", "2", "--overrides", '{"hidden_size": 8}']
