@@ -87,10 +87,16 @@ def zeroed_softmax(best: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
 
     Returns:
         The weights of the scores in `best` that are kept (zero for the others), and the weight of every other token.
+
+    >>> few = torch.tensor([[-50.0, -51.0, -torch.inf]])
+    >>> zeroed_softmax(few, torch.tensor([2]))[0]
+    tensor([[0.7311, 0.2689, 0.0000]])
     """
     kept = best > best.amin(-1, keepdim=True)
-    top = best.masked_fill(~kept, 0).amax(-1).clamp_min_(0)
+    others = count - kept.sum(-1)
+    top = best.masked_fill(~kept, -torch.inf).amax(-1)
+    top = torch.where(others > 0, top.clamp_min(0), top.clamp_min(torch.finfo(best.dtype).min))
     weight = (best - top[..., None]).exp_() * kept
-    floor = (-top).exp()
-    total = (weight.sum(-1) + floor * (count - kept.sum(-1))).clamp_min_(torch.finfo(best.dtype).tiny)
+    floor = (-top).exp().masked_fill(others <= 0, 0)  # where every token is kept, none has the weight e^0
+    total = (weight.sum(-1) + floor * others).clamp_min_(torch.finfo(best.dtype).tiny)
     return weight / total[..., None], floor / total
