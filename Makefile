@@ -29,7 +29,7 @@ bench: $(STAMP)  ## measure speed and memory as ratios, side by side
 
 bench-peers:  ## make .venv-peers with the libraries the comparisons name (not dependencies of this one)
 	@test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
-	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 "libmultilabel[nn]==0.10.0" fasttext
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 "libmultilabel[nn]==0.10.0" "setuptools<81" fasttext
 
 style: $(STAMP)  ## format the code
 	@$(RUN) -m ruff check --fix --quiet $(SOURCES)
