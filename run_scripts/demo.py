@@ -48,7 +48,7 @@ class DemoArguments:
 
 def training(args: DemoArguments, name: str, rate: float) -> LabelAttnTrainingArguments:
     """Training arguments of one model."""
-    folder = f"{args.output_dir}/{name}"
+    folder = str(Path(args.output_dir) / name)
     return LabelAttnTrainingArguments(
         folder, learning_rate=rate, num_train_epochs=args.epochs, seed=args.seed, use_cpu=True
     )
@@ -75,7 +75,7 @@ def plant(args: DemoArguments, data: PreparedData, data_args: DataArguments) -> 
     """Language model, mutual information, ranker, planted attention on top of the linear model's scores."""
     sizes = {"embedding_size": 100, "hidden_size": 128, "num_hidden_layers": 2, "lm_epochs": 3}
     options = PlantArguments(**sizes, prior=f"{args.output_dir}/linear", l2r_hidden_size=64)
-    arguments = training(args, "plant", 2e-3)
+    arguments = training(args, "", 2e-3)
     apply_recipe(options, arguments)
     settings = {"direction": "forward", "seed": args.seed, "use_cpu": True, "fields": data.config_fields()}
     cache = StageCache(arguments.output_dir, data)
@@ -86,7 +86,7 @@ def plant(args: DemoArguments, data: PreparedData, data_args: DataArguments) -> 
 def show_note(args: DemoArguments, data_args: DataArguments) -> None:
     """Five codes of one note the model has never seen, with their evidence, and a page to look at."""
     note, page = read_notes(data_args)["test"][0], Path(args.output_dir) / "note.html"
-    explained = explain_note(f"{args.output_dir}/plant", note["text"], page, f"Codes of {note['id']}")
+    explained = explain_note(args.output_dir, note["text"], page, f"Codes of {note['id']}")
     print("\nfive codes of an unseen note (* = correct)")
     print(explained.summary(note["labels"]))
     print(f"\nopen {page} in a browser to see them in the note")
