@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 from .results import write_json
 
 NO_ARGUMENTS = ("script", "stages_of")
-KEPT_OF_RUN = ("train_seconds", "peak_memory_mb", "train_documents", "environment")
+KEPT_OF_RUN = ("train_seconds", "train_cpu_seconds", "peak_memory_mb", "train_documents", "environment")
 KEPT_OF_RESULTS = ("num_parameters", "num_labels", "documents", "vocabulary", "threshold")
 
 
