@@ -40,7 +40,7 @@ def train_libmultilabel(folder: Path, network: str, epochs: int) -> tuple[list[s
     words, embedding = data_utils.load_or_build_text_dict(splits["train"], min_vocab_freq=3, embed_file=vectors)
     model = nn_utils.init_model(
         network, SIZES[network], classes, embed_vecs=embedding, learning_rate=1e-3, optimizer="adam",
-        val_metric="Macro-F1", monitor_metrics=["P@1"], metric_threshold=0.5,
+        val_metric="Macro-F1", monitor_metrics=["P@1", "Macro-F1"], metric_threshold=0.5,
     )  # fmt: skip
     model.word_dict, model.save_k_predictions = words, len(classes)
     trainer = nn_utils.init_trainer(
