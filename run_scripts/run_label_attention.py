@@ -83,6 +83,9 @@ def main() -> None:
     tokenizer = load_tokenizer(args.backbone) if args.backbone else None
     data = prepare_data(data_args, tokenizer)
     trained = args.preset != "linear"
+    if not trained and training_args.max_tokens is not None:
+        print("the linear model is fitted on whole documents and reads them whole: `max_tokens` is left out")
+        training_args.max_tokens = None
     set_seed(training_args.seed)
     started = time.perf_counter()
     model = build_model(args, data, args.overrides or {})
