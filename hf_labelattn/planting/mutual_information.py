@@ -11,6 +11,7 @@ split and no other.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -63,7 +64,8 @@ class TokenRelevance:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         arrays = {"indptr": self.indptr, "token_ids": self.token_ids, "values": self.values}
-        sizes = {"vocab_size": str(self.vocab_size), "num_documents": str(self.num_documents)}
+        # One entry, because safetensors writes several in any order and equal tables would differ in their bytes.
+        sizes = {"sizes": json.dumps({"vocab_size": int(self.vocab_size), "num_documents": int(self.num_documents)})}
         save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, partial, metadata=sizes)
         os.replace(partial, path)
 
@@ -71,11 +73,11 @@ class TokenRelevance:
     def load(cls, path: str | os.PathLike) -> TokenRelevance:
         """Read what `save` wrote."""
         with safe_open(path, framework="numpy") as file:
-            sizes = file.metadata() or {}
-            if "vocab_size" not in sizes:
+            sizes = (file.metadata() or {}).get("sizes")
+            if sizes is None:
                 raise ValueError(f"{path} is not a relevance table. Pass a file that `TokenRelevance.save` wrote.")
             arrays = {name: file.get_tensor(name) for name in ("indptr", "token_ids", "values")}
-        return cls(**arrays, **{name: int(size) for name, size in sizes.items()})
+        return cls(**arrays, **json.loads(sizes))
 
 
 class RelevanceCounter:
