@@ -1,6 +1,8 @@
 """The one source of test data: tiny models, tiny documents, made on the spot."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -224,3 +226,16 @@ def save_bert(folder, words: list[str]) -> None:
     (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
     BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
     BertModel(bert_config(vocab_size=len(vocabulary))).save_pretrained(folder)
+
+
+def write_sign_documents(folder: Path) -> Path:
+    """Training and test documents as JSONL, in which every label shows as a word of its own."""
+    generator = np.random.default_rng(0)
+    for name, count in (("train", 60), ("test", 20)):
+        with open(folder / f"{name}.jsonl", "w") as file:
+            for i in range(count):
+                labels = [f"0{k}" for k in range(5) if generator.random() < 0.4]
+                words = [f"sign{label}" for label in labels] + [f"word{w}" for w in generator.integers(0, 20, 15)]
+                row = {"id": f"{name}{i}", "text": " ".join(generator.permutation(words)), "labels": labels}
+                file.write(json.dumps(row) + "\n")
+    return folder

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +13,8 @@ import pytest
 from hf_labelattn import Comparison, Workshop, put_into_readme
 from hf_labelattn.training.comparison_external import read_scores
 from hf_labelattn.training.comparison_report import one_table, p_value
+
+from .. import tiny
 
 ROOT = Path(__file__).parent.parent.parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
@@ -23,13 +24,7 @@ LINEAR = {"script": "run_label_attention", "preset": "linear", "overrides": {"mi
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Documents in which every label shows as a word of its own, and a comparison of two rows."""
-    place, draw = tmp_path_factory.mktemp("compare"), np.random.default_rng(0)
-    for name, count in (("train", 60), ("test", 20)):
-        with open(place / f"{name}.jsonl", "w") as file:
-            for i in range(count):
-                labels = [f"0{k}" for k in range(5) if draw.random() < 0.4]
-                words = [f"sign{label}" for label in labels] + [f"word{w}" for w in draw.integers(0, 20, 15)]
-                file.write(json.dumps({"id": f"{name}{i}", "text": " ".join(words), "labels": labels}) + "\n")
+    place = tiny.write_sign_documents(tmp_path_factory.mktemp("compare"))
     over = {"script": "run_interaction", "base": "{run:linear}", "max_steps": 2, "label_file": "{data}/labels.jsonl"}
     config = {
         "datasets": {"signs": {"train_file": "{data}/train.jsonl", "test_file": "{data}/test.jsonl"}},

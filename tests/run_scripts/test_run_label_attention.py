@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from .. import tiny
+
 ROOT = Path(__file__).parent.parent.parent
 SCRIPT = ROOT / "run_scripts" / "run_label_attention.py"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
@@ -29,16 +31,7 @@ SMALL = [
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Documents in which every label shows as a word of its own."""
-    folder, generator = tmp_path_factory.mktemp("notes"), np.random.default_rng(0)
-    for name, count in (("train", 60), ("test", 20)):
-        with open(folder / f"{name}.jsonl", "w") as file:
-            for i in range(count):
-                labels = [f"0{k}" for k in range(5) if generator.random() < 0.4]
-                words = [f"sign{label}" for label in labels] + [f"word{w}" for w in generator.integers(0, 20, 15)]
-                row = {"id": f"{name}{i}", "text": " ".join(generator.permutation(words)), "labels": labels}
-                file.write(json.dumps(row) + "\n")
-    return folder
+    return tiny.write_sign_documents(tmp_path_factory.mktemp("notes"))
 
 
 def command(files, folder, *options, launcher=(sys.executable,)):
