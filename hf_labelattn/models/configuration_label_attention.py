@@ -53,7 +53,8 @@ class LabelAttentionConfig(LabelClassifierConfig):
         activation: After the convolution.
         bidirectional: Read recurrent encoders in both directions.
         attention_size: Width of LAAT's projection.
-        dropout: On the word embeddings, and before the classifier of pooling models.
+        dropout: On the word embeddings.
+        classifier_dropout: Before the classifier of pooling models; the same as `dropout` where it is not given.
         pool_parts: Parts of the document in dynamic max pooling.
         bottleneck_size: Width of XML-CNN's hidden layer.
         max_ngram: Longest word n-gram of the hashed bag.
@@ -80,6 +81,7 @@ class LabelAttentionConfig(LabelClassifierConfig):
     bidirectional: bool = True
     attention_size: int = 256
     dropout: float | int = 0.2
+    classifier_dropout: float | int | None = None
     pool_parts: int = 8
     bottleneck_size: int = 512
     max_ngram: int = 3

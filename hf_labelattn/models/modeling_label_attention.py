@@ -51,13 +51,14 @@ def build_encoder(config: LabelAttentionConfig) -> nn.Module:
 def build_attention(config: LabelAttentionConfig, feature_size: int) -> nn.Module:
     """The attention a configuration names, over hidden states of `feature_size`."""
     labels, memory = config.num_labels, config.max_kernel_memory_mb
+    dropout = config.dropout if config.classifier_dropout is None else config.classifier_dropout
     if config.attention in ("max", "mean"):
         layer = MaxPooling if config.attention == "max" else MeanPooling
-        return layer(feature_size, labels, config.dropout)
+        return layer(feature_size, labels, dropout)
     if config.attention == "last":
-        return LastPooling(feature_size, labels, config.dropout, config.bidirectional)
+        return LastPooling(feature_size, labels, dropout, config.bidirectional)
     if config.attention == "dynamic_max":
-        return DynamicMaxPooling(feature_size, labels, config.dropout, config.pool_parts, config.bottleneck_size)
+        return DynamicMaxPooling(feature_size, labels, dropout, config.pool_parts, config.bottleneck_size)
     if config.attention == "caml":
         return LabelWiseAttention(feature_size, labels, None, memory)
     if config.attention == "laat":
