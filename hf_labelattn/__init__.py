@@ -71,6 +71,7 @@ from .planting.mutual_information import RelevanceCounter, TokenRelevance
 from .planting.plant import PlantingReport, plant_attention
 from .planting.ranking import RankingArguments, train_token_ranker
 from .registration import register_auto_classes
+from .storage import load_model, replacing, save_whole, write_json, write_text
 from .training.arguments import LabelAttnTrainingArguments
 from .training.cli import parse_arguments, run
 from .training.code_levels import level_metrics, roll_up
@@ -119,7 +120,7 @@ from .training.language_model import (
 )
 from .training.linear import fit_tfidf_linear
 from .training.plant_stages import PlantArguments, StageCache, apply_recipe, plant_classifier
-from .training.results import metrics_table, write_json, write_label_results
+from .training.results import metrics_table, write_label_results
 from .training.scoring import threshold_logits
 from .training.starting_points import label_parents, load_embeddings, set_label_prior
 from .training.text_streams import read_texts
@@ -232,6 +233,7 @@ __all__ = [
     "level_metrics",
     "load_embeddings",
     "load_fastai_language_model",
+    "load_model",
     "load_notes",
     "load_tokenizer",
     "load_trained_base",
@@ -266,10 +268,12 @@ __all__ = [
     "register_pipeline",
     "remove_checkpoints",
     "render_card",
+    "replacing",
     "roll_up",
     "run",
     "run_comparison",
     "save_match_tokenizer",
+    "save_whole",
     "search_threshold",
     "set_label_prior",
     "start_at_prior",
@@ -292,6 +296,7 @@ __all__ = [
     "write_json",
     "write_label_results",
     "write_page",
+    "write_text",
 ]
 
 register_auto_classes()

@@ -22,6 +22,7 @@ from hf_labelattn import (
     read_external,
     run,
     run_comparison,
+    write_text,
 )
 
 
@@ -81,7 +82,7 @@ def main() -> None:
         raise ValueError("\n".join([f"No cell of {args.config} is finished.", *errors]))
     results.mkdir(parents=True, exist_ok=True)
     tables = markdown_tables(comparison, found)
-    (results / "README.md").write_text(f"# {name}\n\n{tables}", encoding="utf-8")
+    write_text(results / "README.md", f"# {name}\n\n{tables}")
     if args.readme:
         put_into_readme(args.readme, name, tables)
     print(tables)

@@ -8,14 +8,13 @@ the slowest figure.
 """
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from transformers import HfArgumentParser
 
-from hf_labelattn import corpus_statistics, format_statistics, synthetic_label_descriptions, synthetic_notes
+from hf_labelattn import corpus_statistics, format_statistics, replacing, synthetic_label_descriptions, synthetic_notes
 
 
 @dataclass
@@ -36,11 +35,9 @@ class CorpusArguments:
 
 
 def write_jsonl(path: Path, rows: Iterable[dict]) -> None:
-    """Write next to the target first, so that no half-written file ever has the final name."""
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("w", encoding="utf-8", newline="\n") as file:
+    """One JSON object a line; no half-written file ever has the final name."""
+    with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    os.replace(partial, path)
 
 
 def main() -> None:

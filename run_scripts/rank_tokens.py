@@ -31,8 +31,10 @@ from hf_labelattn import (
     parse_arguments,
     prepare_data,
     run,
+    save_whole,
     train_token_ranker,
     write_json,
+    write_text,
 )
 
 
@@ -121,15 +123,11 @@ def main() -> None:
         scorer = args.l2r_scorer if name == "ranker" else name
         model = build_ranker(args, data, vectors, ranking, scorer)
         reports[name] = train_token_ranker(model, relevance, ranking, special, folder / f"checkpoint-{name}")
-    model.save_pretrained(folder)
-    data.tokenizer.save_pretrained(folder)
+    save_whole(folder, model, data.tokenizer)
     metrics = as_metrics(reports, ranking.ndcg_k)
     chosen = {"best_epoch": reports["ranker"].best_epoch, "chosen_on": reports["ranker"].chosen_on}
-    sizes = {
-        "num_labels": data.labels.num_labels,
-        "vocabulary": len(data.tokenizer),
-        "relevances": len(relevance.values),
-    }
+    sizes = {"num_labels": data.labels.num_labels, "vocabulary": len(data.tokenizer)}
+    sizes["relevances"] = len(relevance.values)
     write_json(
         folder / "results.json",
         {
@@ -142,7 +140,7 @@ def main() -> None:
             **chosen,
         },
     )
-    card_from_folder(folder).save(folder / "README.md")
+    write_text(folder / "README.md", str(card_from_folder(folder)))
     show(metrics, ranking.ndcg_k)
 
 

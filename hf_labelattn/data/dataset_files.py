@@ -6,7 +6,6 @@ Every file appears whole or not at all, and a run that was interrupted goes on w
 
 import gzip
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from typing import IO
 import numpy as np
 from tqdm.auto import tqdm
 
+from ..storage import replacing, write_text
 from .coded_stays import Code
 from .patient_splits import SPLITS
 from .rows import NotesError
@@ -158,11 +158,9 @@ def _rows(documents: CodedDocuments, rows: Iterable[int], text: Callable[[int], 
 
 def write_lines(path: Path, rows: Iterable[dict]) -> None:
     """Write JSON lines, packed if the name ends in .gz; the same rows always give the same bytes."""
-    partial = path.with_name(f".{path.name}.partial")
-    with _open_text(partial, path.suffix == ".gz") as file:
+    with replacing(path) as partial, _open_text(partial, path.suffix == ".gz") as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-    os.replace(partial, path)
 
 
 @contextmanager
@@ -176,9 +174,7 @@ def _open_text(path: Path, packed: bool) -> Iterator[IO[bytes]]:
 
 
 def _write(path: Path, value: dict) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def describe_datasets(made: dict[str, dict]) -> str:

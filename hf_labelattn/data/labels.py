@@ -6,16 +6,15 @@ development or test documents is counted as unseen; it is never dropped without 
 
 import json
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from datasets import Dataset
 
+from ..storage import write_text
 from .rows import NotesError, read_rows
 
 
@@ -110,7 +109,7 @@ class LabelSet:
         """Write JSON lines `{"label", "description", "count"}`; a reader sees the old file or the whole new one."""
         rows = zip(self.names, self.descriptions, self.counts, strict=True)
         lines = (json.dumps(dict(zip(("label", "description", "count"), row, strict=True))) for row in rows)
-        _write_atomically(Path(path), "".join(f"{line}\n" for line in lines))
+        write_text(path, "".join(f"{line}\n" for line in lines))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "LabelSet":
@@ -188,23 +187,3 @@ def _check_names(names: Sequence[str]) -> None:
     if len(set(names)) < len(names):
         name = next(name for name, count in Counter(names).items() if count > 1)
         raise ValueError(f"label `{name}` is there twice; pass every label once.")
-
-
-def _write_atomically(path: Path, content: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(content)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
-def _umask() -> int:
-    """A temporary file is private; the finished one has the permissions any new file would have."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.feather as feather
 
+from ..storage import write_text
 from .rows import NotesError
 from .tables import read_batches
 
@@ -102,7 +103,7 @@ def extract_notes(
     folder.mkdir(parents=True)
     notes, counts = _copy_texts(table, stays, folder / "texts.bin", progress)
     feather.write_feather(_by_stay(notes, table), folder / "index.feather", compression="uncompressed")
-    done.write_text(json.dumps({"key": key, "counts": counts}))
+    write_text(done, json.dumps({"key": key, "counts": counts}))
     return NoteStore(folder)
 
 

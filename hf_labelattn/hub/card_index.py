@@ -8,6 +8,7 @@ from pathlib import Path
 
 from huggingface_hub import ModelCard
 
+from ..storage import write_text
 from .model_card import card_from_folder
 
 HEADLINE = ("f1_micro", "f1_macro", "average_precision_macro", "precision_at_5", "accuracy")
@@ -127,6 +128,4 @@ def _table(dataset: str, entries: list[Entry]) -> str:
 
 def _write(path: Path, text: str) -> None:
     """So that a reader sees the old file or the new one."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text.rstrip() + "\n", encoding="utf-8", newline="\n")
-    os.replace(partial, path)
+    write_text(path, text.rstrip() + "\n")

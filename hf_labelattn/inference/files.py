@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..data.rows import NotesError, read_rows
+from ..storage import replacing
 from .evidence import Evidence
 from .prediction import Prediction
 
@@ -61,16 +63,16 @@ class PredictionWriter:
             raise ValueError(f"`--output` is {path.name}, but must end in .parquet or .jsonl.")
         numbered = path.with_name(f"{path.stem}-{shard:05d}-of-{num_shards:05d}{path.suffix}")
         self.path, self.count, self.rows_per_group = path if num_shards == 1 else numbered, 0, rows_per_group
-        self.partial = self.path.with_name(self.path.name + ".partial")
         self.rows: list[dict] = []
         self.schema = SCHEMA.append(EVIDENCE) if evidence else SCHEMA
 
     def __enter__(self) -> "PredictionWriter":
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        parquet = self.path.suffix == ".parquet"
-        self.file = (
-            pq.ParquetWriter(self.partial, self.schema) if parquet else open(self.partial, "w", encoding="utf-8")
-        )
+        with ExitStack() as stack:
+            partial = stack.enter_context(replacing(self.path))
+            parquet = self.path.suffix == ".parquet"
+            self.file = pq.ParquetWriter(partial, self.schema) if parquet else open(partial, "w", encoding="utf-8")
+            stack.callback(self.file.close)
+            self.closing = stack.pop_all()
         return self
 
     def write(
@@ -99,10 +101,8 @@ class PredictionWriter:
         self.rows = []
 
     def __exit__(self, kind, error, trace) -> None:
-        if kind is None:
+        if kind is not None:
+            self.closing.__exit__(kind, error, trace)
+            return
+        with self.closing:
             self._flush()
-        self.file.close()
-        if kind is None:
-            os.replace(self.partial, self.path)
-        else:
-            self.partial.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from ..storage import write_text
 from .evidence import Evidence
 from .prediction import Prediction
 
@@ -64,15 +65,8 @@ def write_page(
         descriptions: Code to description, such as `config.label_descriptions`.
         title: Heading of the page.
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(render_page(text, predictions, evidence, descriptions, title), encoding="utf-8", newline="")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
+    write_text(path, render_page(text, predictions, evidence, descriptions, title))
+    return Path(path)
 
 
 def render_page(

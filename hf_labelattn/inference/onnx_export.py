@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from copy import deepcopy
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
 from ..data.chunking import ChunkLayout, chunk_layout, cut
+from ..storage import replacing_files
 from .onnx_reader import METADATA, OnnxChunkReader
 from .onnx_steps import ChunkStep, check_exportable, chunk_step
 
@@ -50,11 +50,8 @@ def export_onnx(
     program = _trace(step)
     _forget_source(program.model)
     program.model.metadata_props[METADATA] = json.dumps(describe_step(model.config, layout))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=path.parent) as folder:
-        program.save(Path(folder) / path.name)
-        for part in sorted(Path(folder).iterdir(), key=lambda part: part.name == path.name):  # large weights first
-            os.replace(part, path.parent / part.name)
+    with replacing_files(path.parent, last=path.name) as folder:  # large weights lie in files of their own
+        program.save(folder / path.name)
     return path
 
 

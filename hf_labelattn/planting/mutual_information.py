@@ -15,12 +15,13 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from tqdm.auto import tqdm
+
+from ..storage import replacing
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,11 @@ class TokenRelevance:
 
     def save(self, path: str | os.PathLike) -> None:
         """Write a safetensors file; a reader never sees half of it."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         arrays = {"indptr": self.indptr, "token_ids": self.token_ids, "values": self.values}
         # One entry, because safetensors writes several in any order and equal tables would differ in their bytes.
         sizes = {"sizes": json.dumps({"vocab_size": int(self.vocab_size), "num_documents": int(self.num_documents)})}
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, partial, metadata=sizes)
-        os.replace(partial, path)
+        with replacing(path) as partial:
+            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, partial, metadata=sizes)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> TokenRelevance:

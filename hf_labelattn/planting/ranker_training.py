@@ -13,6 +13,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from ..models.modeling_l2r import TokenRankerModel
+from ..storage import replacing
 from .graded_lists import GradedLists, random_ndcg, ranker_ndcg
 from .lambdarank import lambda_gradients
 
@@ -181,12 +182,10 @@ class RankerTraining:
     def _save(self) -> None:
         if self.file is None:
             return
-        self.file.parent.mkdir(parents=True, exist_ok=True)
         state = {"key": self.key, "epoch": self.epoch, "history": self.history, "best": self.best}
         state |= {"model": self.model.state_dict(), "optimizers": [o.state_dict() for o in self.optimizers]}
-        partial = self.file.with_suffix(".partial")
-        torch.save(state, partial)
-        os.replace(partial, self.file)
+        with replacing(self.file) as partial:
+            torch.save(state, partial)
 
     def _load(self) -> None:
         if self.file is None or not self.file.exists():

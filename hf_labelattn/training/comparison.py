@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tqdm.auto import tqdm
 
-from .results import write_json
+from ..storage import write_json
 
 NO_ARGUMENTS = ("script", "stages_of")
 KEPT_OF_RUN = ("train_seconds", "train_cpu_seconds", "peak_memory_mb", "train_documents", "environment")

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ..evaluation.significance import randomization_test_values
+from ..storage import replacing, write_text
 from .comparison import Comparison, Workshop
 
 SHORT = {
@@ -121,7 +122,7 @@ def put_into_readme(path: str | Path, name: str, tables: str) -> None:
     _, closed, rest = tail.partition("<!-- end -->")
     if not found or not closed:
         raise ValueError(f"{path} has no place for the tables. Write {start} and, under it, <!-- end -->.")
-    path.write_text(f"{head}{start}\n{tables.strip()}\n{closed}{rest}", encoding="utf-8")
+    write_text(path, f"{head}{start}\n{tables.strip()}\n{closed}{rest}")
 
 
 def draw_learning_curves(comparison: Comparison, found: Found, metric: str, path: str | Path) -> None:
@@ -214,4 +215,5 @@ def _finish(figure, panels, path: str | Path) -> None:
         panel.grid(alpha=0.3)
         shown |= {label: handle for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
     figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=5, fontsize=8, markerscale=0.7)
-    figure.savefig(path, dpi=110)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=110)

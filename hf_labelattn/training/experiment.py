@@ -18,8 +18,9 @@ from ..data.notes import NoteColumns, load_notes
 from ..data.synthetic import synthetic_label_descriptions, synthetic_notes
 from ..data.tokenization import encode_documents, load_tokenizer, train_word_tokenizer
 from ..hub.model_card import card_from_folder
+from ..storage import write_json, write_text
 from .arguments import LabelAttnTrainingArguments
-from .results import environment, metrics_table, peak_memory_mb, write_json, write_label_results, write_scores
+from .results import environment, metrics_table, peak_memory_mb, write_label_results, write_scores
 from .scoring import threshold_logits
 from .trainer import LabelAttnTrainer
 
@@ -271,7 +272,7 @@ def train_and_report(
         run["arguments"] = {name: getattr(trainer.args, name) for name in REPORTED}
         write_json(folder / "run.json", run)
         write_json(folder / "results.json", results(trainer, data, metrics))
-        card_from_folder(folder).save(folder / "README.md")
+        write_text(folder / "README.md", str(card_from_folder(folder)))
         print(metrics_table(metrics, data_args.published))
     if trainer.args.push_to_hub:
         trainer.push_to_hub()

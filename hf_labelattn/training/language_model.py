@@ -23,7 +23,8 @@ from transformers import PreTrainedTokenizerBase
 
 from ..data.tokenization import RaggedIds
 from ..models.modeling_awd_lstm import AwdLstmForCausalLM, detach_state
-from .results import environment, peak_memory_mb, write_json
+from ..storage import save_whole, write_json
+from .results import environment, peak_memory_mb
 from .text_streams import (
     IGNORED,
     SHORTEST_WINDOW,
@@ -208,8 +209,7 @@ class LanguageModelTrainer:
         if loss < progress.best_loss:
             progress.best_loss, progress.best_epoch = loss, epoch + 1
             if self.accelerator.is_main_process:
-                self.accelerator.unwrap_model(self.model).save_pretrained(self.folder)
-                self.tokenizer.save_pretrained(self.folder)
+                save_whole(self.folder, self.accelerator.unwrap_model(self.model), self.tokenizer)
         progress.epoch, progress.window, progress.loss_sum, self.state = epoch + 1, 0, 0.0, None
         self._save_checkpoint()
 

@@ -22,9 +22,9 @@ from ..models.modeling_tfidf_linear import TfidfLinearForMultiLabel
 from ..planting.mutual_information import RelevanceCounter, TokenRelevance
 from ..planting.plant import plant_attention
 from ..planting.ranking import RankingArguments, train_token_ranker
+from ..storage import save_whole, write_json
 from .experiment import PreparedData, inherit_terms
 from .language_model import LanguageModelArguments, LanguageModelTrainer, train_language_model
-from .results import write_json
 from .starting_points import set_label_prior
 
 logger = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ def language_model_stage(
         config.training_data = data.config_fields()["training_data"]
         model = AwdLstmForCausalLM(config)
         if args.lm_epochs == 0:
-            model.save_pretrained(folder)
+            save_whole(folder, model)
             return
         lm_args = LanguageModelArguments(
             str(folder), direction, args.lm_epochs, learning_rate=args.lm_learning_rate, seed=seed, use_cpu=use_cpu
@@ -182,8 +182,7 @@ def ranker_stage(
             model.set_label_descriptions(data.description_ids())
         special = [i for i in data.tokenizer.all_special_ids if i is not None]
         report = train_token_ranker(model, relevance, ranking, special, checkpoint_dir=folder)
-        model.save_pretrained(folder)
-        data.tokenizer.save_pretrained(folder)
+        save_whole(folder, model, data.tokenizer)
         measured = {name: round(value, 4) for name, value in report.ndcg.items()}
         print(f"ranker: nDCG@{ranking.ndcg_k} {measured} after epoch {report.best_epoch}")
 

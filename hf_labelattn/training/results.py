@@ -1,11 +1,8 @@
 """What a run leaves behind: results.json (the same for the same run, killed or not), run.json (time and machine)."""
 
 import csv
-import json
-import os
 import platform
 import resource
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +11,7 @@ import transformers
 
 from .._version import __version__
 from ..evaluation.metrics import label_statistics
+from ..storage import replacing
 from .scoring import SplitScores
 
 HEADLINE = (
@@ -29,25 +27,11 @@ HEADLINE = (
 )
 
 
-def write_json(path: str | Path, value: dict) -> None:
-    """Write JSON so that a reader sees the old file or the new one, never half of it."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-        json.dump(value, file, indent=2, sort_keys=True, ensure_ascii=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(file.name, path)
-
-
 def write_scores(path: str | Path, split: SplitScores, label_names: tuple[str, ...]) -> None:
     """Write `S` (float16 logits [documents, labels]), `ids` and `labels`; strings as unicode arrays, no pickle."""
-    path = Path(path)
-    temporary = path.with_suffix(".partial.npz")
     ids = np.array(split.dataset.ids or [str(i) for i in range(len(split.dataset))], dtype=np.str_)
-    np.savez_compressed(temporary, S=split.scores, ids=ids, labels=np.array(label_names, dtype=np.str_))
-    os.replace(temporary, path)
+    with replacing(path) as partial:
+        np.savez_compressed(partial, S=split.scores, ids=ids, labels=np.array(label_names, dtype=np.str_))
 
 
 def write_label_results(path: str | Path, split: SplitScores, label_counts: np.ndarray, threshold) -> None:
@@ -64,13 +48,11 @@ def write_label_results(path: str | Path, split: SplitScores, label_counts: np.n
         confusion.f1(),
         strict=True,
     )
-    path, temporary = Path(path), Path(path).with_suffix(".partial")
-    with open(temporary, "w", newline="", encoding="utf-8") as file:
+    with replacing(path) as partial, open(partial, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["label", "train_documents", "documents", "average_precision", "f1"])
         for name, train, present, precision, f1 in rows:
             writer.writerow([name, train, present, "" if np.isnan(precision) else f"{precision:.6f}", f"{f1:.6f}"])
-    os.replace(temporary, path)
 
 
 def metrics_table(metrics: dict[str, dict[str, float]], published: dict | None = None) -> str:
