@@ -1,20 +1,24 @@
-"""Time and memory of the metrics at 10,000 documents × 8,929 labels: `python -m benchmarks.bench_evaluation`.
+"""Time and memory of the metrics at 10,000 documents × 8,929 labels: `python -m benchmarks.run --only evaluation`.
 
 Everything runs on one thread in a process of its own, so that the peak is that of an evaluation and nothing else;
 times are processor seconds. scikit-learn would need minutes: it is timed on a slice of labels or documents and scaled
 up linearly.
 """
 
-import json
-import os
-import resource
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
+from benchmarks.measuring import in_own_process, make_row, peak_mb, row
+
+SEARCHES = (
+    ("threshold by micro-F1, all cuts", "micro_threshold", 15),
+    ("threshold by macro-F1, all cuts", "macro_threshold", 60),
+    ("thresholds of labels", "label_thresholds", 30),
+    ("randomisation test, macro-F1, 10,000 rounds", "randomization", 60),
+)
 DOCUMENTS, LABELS, LABELS_PER_DOCUMENT = 10_000, 8_929, 15
 
 
@@ -28,8 +32,8 @@ def split():
     columns = rng.choice(LABELS, size=len(rows), p=frequency / frequency.sum())
     targets = SparseTargets.from_pairs(rows, columns, (DOCUMENTS, LABELS))
     scores = np.empty((DOCUMENTS, LABELS), dtype=np.float16)
-    for row in scores:
-        row[:] = 2 * rng.standard_normal(LABELS, dtype=np.float32) - 6
+    for line in scores:
+        line[:] = 2 * rng.standard_normal(LABELS, dtype=np.float32) - 6
     scores[targets.rows, targets.columns] += np.float16(5)
     return scores, targets
 
@@ -53,13 +57,13 @@ def time_ours(scores, targets) -> dict[str, float]:
         metrics.compute(train_counts=4 * targets.label_counts)
 
     times = {"whole_set": seconds(ev.multilabel_metrics, scores, targets), "streaming": seconds(stream)}
-    times["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    times["peak_mb"] = peak_mb()
     times["micro_threshold"] = seconds(ev.search_threshold, scores, targets, "f1_micro")
     times["macro_threshold"] = seconds(ev.search_threshold, scores, targets, "f1_macro")
     times["label_thresholds"] = seconds(ev.label_thresholds, scores, targets, 0.0)
     other = np.roll(scores, 1, axis=1)
     times["randomization"] = seconds(ev.randomization_test, scores, other, targets, "f1_macro")
-    times["total_peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    times["total_peak_mb"] = peak_mb()
     return times
 
 
@@ -91,46 +95,13 @@ def measure() -> dict[str, float]:
     return time_ours(scores, targets) | {"scikit_learn": time_scikit_learn(scores, targets)}
 
 
-def measure_alone() -> dict[str, float]:
-    """Run `measure` in a process of its own, on one thread."""
-    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "benchmarks.bench_evaluation", "--measure"]
-    output = subprocess.run(command, env=os.environ | threads, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return json.loads(output.splitlines()[-1])
-
-
-def row(name: str, ratio: float, goal: float, unit: str, ours: float, reference: float | None, peak: float) -> dict:
-    rounded = {"ratio": round(ratio, 4), "goal": goal, "unit": unit, "ours_s": round(ours, 2)}
-    return {
-        "name": f"evaluation, 10,000 x 8,929: {name}",
-        **rounded,
-        "reference_s": None if reference is None else round(reference, 2),
-        "peak_mb": round(peak),
-    }
-
-
-def rows() -> list[dict]:
-    """All rows of this benchmark; a row is met when its ratio is at most its goal."""
-    m = measure_alone()
-    peak, ours, reference = m["peak_mb"], m["whole_set"], m["scikit_learn"]
-    stream, tests = m["streaming"], m["total_peak_mb"]
-    return [
-        row(
-            "whole set / scikit-learn (scaled up from slices)", ours / reference, 0.25, "ratio", ours, reference, peak
-        ),
-        row("whole set, streamed, with frequency bins: time", stream, 90, "s", stream, None, peak),
-        row("whole set, streamed, with frequency bins: peak memory", peak, 3000, "MB", stream, None, peak),
-        row("threshold by micro-F1, all cuts", m["micro_threshold"], 15, "s", m["micro_threshold"], None, tests),
-        row("threshold by macro-F1, all cuts", m["macro_threshold"], 60, "s", m["macro_threshold"], None, tests),
-        row("thresholds of labels", m["label_thresholds"], 30, "s", m["label_thresholds"], None, tests),
-        row(
-            "randomisation test, macro-F1, 10,000 rounds", m["randomization"], 60, "s", m["randomization"], None, tests
-        ),
-    ]
-
-
-if __name__ == "__main__":
-    if "--measure" in sys.argv:
-        print(json.dumps(measure()))
-    else:
-        print(*map(json.dumps, rows()), sep="\n")
+def rows(quick: bool = False) -> Iterator[dict]:
+    """All rows of this benchmark; `quick` has no smaller form."""
+    m = in_own_process(measure)
+    peak, tests = m["peak_mb"], m["total_peak_mb"]
+    shape, clock = "Metrics, 10,000 × 8,929", {"ours": m["whole_set"], "scikit-learn": m["scikit_learn"]}
+    yield row(f"{shape}: whole set (scikit-learn from slices)", clock, 0.25, reference="scikit-learn", peak_mb=peak)
+    yield make_row(f"{shape}: streamed, with frequency bins", m["streaming"], 90, "s", m["streaming"], None, peak)
+    yield make_row(f"{shape}: peak memory", peak, 3000, "MB", m["streaming"], None, peak)
+    for name, key, goal in SEARCHES:
+        yield make_row(f"{shape}: {name}", m[key], goal, "s", m[key], None, tests)

@@ -1,19 +1,19 @@
-"""Speed and memory of LEAM, as ratios: `python -m benchmarks.bench_leam`.
+"""Speed and memory of LEAM, as ratios: `python -m benchmarks.run --only leam`.
 
 "Limit" is the products of the equations, timed alone: labels × tokens, weights × tokens, and in training their
 gradients. (The kernels multiply each different word of a batch once, so they can beat it.) Words are drawn from Zipf's
-law, as in text. Variants alternate in one process on one thread; times are processor seconds, the best of some rounds,
-so other load on the machine distorts them little.
+law, as in text. Variants alternate in one process on one thread; times are processor seconds, the median of some
+rounds, so other load on the machine distorts them little.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from benchmarks.measuring import growth_mb, race, row
+from benchmarks.measuring import each_in_own_process, make_row, peak_mb, race, row
 from hf_labelattn.models.configuration_label_attention import LabelAttentionConfig
 from hf_labelattn.models.configuration_leam import LEAMConfig
 from hf_labelattn.models.functional_leam import different_words, mean_by_best_label
@@ -64,12 +64,13 @@ def forward_rows(batch: int, words: int, labels: int, goal: float, rounds: int, 
 
     functions = {"ours": lambda: mean_by_best_label(*given, 256), "limit": limit}
     functions |= {"plain": lambda: plain(*given)} if against_plain else {}
-    with torch.no_grad(), growth_mb() as peak:
-        mean_by_best_label(*given, 256)
+    before = peak_mb()
     with torch.no_grad():
+        mean_by_best_label(*given, 256)
+        added = peak_mb() - before
         clock = race(functions, rounds)
     shape = f"LEAM forward, B={batch}, {labels:,} labels, {words} words"
-    out = [row(shape, clock, goal, peak_mb=round(peak[0]))]
+    out = [row(shape, clock, goal, peak_mb=added)]
     return [*out, row(shape, clock, 0.6, reference="plain")] if against_plain else out
 
 
@@ -109,7 +110,8 @@ def training_rows(labels: int, words: int, rounds: int) -> list[dict]:
     models = {"ours": LEAMForSequenceClassification(LEAMConfig(**base))}
     models |= {name: LabelAttentionForMultiLabel(config) for name, config in peers.items()}
     clock = race({name: trainer(model.train(), ids, mask, truth) for name, model in models.items()}, rounds)
-    shape = f"training step, B={BATCH}, {labels} labels, {words} words: LEAM"
+    clock = {name: 1000 * seconds for name, seconds in clock.items()}
+    shape = f"1,000 training steps ({rounds} timed), B={BATCH}, {labels} labels, {words} words: LEAM"
     return [row(shape, clock, goal, reference=name) for name, goal in (("SWEM", 1.3), ("CNN", 1.0), ("LSTM", 1.0))]
 
 
@@ -146,36 +148,19 @@ def memory_row(labels: int, words: int, goal_mb: int) -> dict:
     model = LEAMForSequenceClassification(config).train()
     ids, truth = torch.randint(2, 1000, (1, words)), torch.zeros(1, labels)
     model(ids[:, :10], labels=truth).loss.backward()
-    start = time.process_time()
-    with growth_mb() as peak:
-        model(ids, labels=truth).loss.backward()
+    before, start = peak_mb(), time.process_time()
+    model(ids, labels=truth).loss.backward()
+    seconds, added = time.process_time() - start, peak_mb() - before
     name = f"LEAM training, label pooling, {labels:,} labels, {words:,} words: memory"
-    times = {"ours_s": time.process_time() - start, "reference_s": None}
-    return {
-        "name": name,
-        "ratio": peak[0] / goal_mb,
-        "goal": 1.0,
-        "unit": f"× {goal_mb} MB",
-        **times,
-        "peak_mb": peak[0],
-    }
+    return make_row(name, added, goal_mb, "MB", seconds, None, added)
 
 
-def rows() -> list[dict]:
+def rows(quick: bool = False) -> Iterator[dict]:
     """All measurements."""
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    out = forward_rows(BATCH, 40, 4, 2.0, 20, True) + forward_rows(BATCH, 100, 14, 2.0, 10, True)
-    out += forward_rows(4, 1500, 50, 2.0, 5, True) + forward_rows(4, 500, 8929, 1.3, 2, False)
-    out += [backward_row(BATCH, words, labels, 2.0, 10) for labels, words in SMALL]
-    out += [cache_row(28, 40, 5), memory_row(8929, 2000, 256)]
-    for labels, words in SMALL:
-        out += training_rows(labels, words, 4)
-    return out
-
-
-if __name__ == "__main__":
-    for line in rows():
-        met = "met " if line["ratio"] <= line["goal"] else "MISS"
-        memory = "" if line["peak_mb"] is None else f"  {line['peak_mb']:.0f} MB"
-        print(f"{met} {line['ratio']:7.2f} (goal {line['goal']:g}) {line['unit']:12s} {line['name']}{memory}")
+    few, many = (2, 5) if quick else (5, 30)
+    cases = [(forward_rows, (BATCH, 40, 4, 2.0, many, True)), (forward_rows, (BATCH, 100, 14, 2.0, many, True))]
+    cases += [(forward_rows, (4, 1500, 50, 2.0, few, True)), (forward_rows, (4, 500, 8929, 1.3, few, False))]
+    cases += [(backward_row, (BATCH, words, labels, 2.0, many)) for labels, words in SMALL]
+    cases += [(cache_row, (28, 40, few)), (memory_row, (8929, 2000, 256))]
+    cases += [(training_rows, (labels, words, few)) for labels, words in SMALL]
+    return each_in_own_process(cases)

@@ -12,13 +12,14 @@ prepared in a process of its own, so that its peak memory is its own (with torch
 import argparse
 import gzip
 import json
-import multiprocessing
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from tqdm.auto import tqdm
 
+from benchmarks.measuring import in_own_process, make_row, peak_mb
 from hf_labelattn import describe_datasets, find_mimic3, find_mimic4, prepare_mimic
 from hf_labelattn.data.synthetic import synthetic_notes
 from tests.data.mimic_tables import DISCHARGE_COLUMNS, write_mimic3, write_mimic4
@@ -38,33 +39,21 @@ def shared_patients(folder: Path) -> int:
     return sum(len(groups[i] & groups[j]) for i in range(3) for j in range(i))
 
 
-def peak_memory_mb() -> float:
-    """Highest resident memory of this program; `getrusage` would count what the parent held when it forked."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-
-def _prepare(database: str, folder: Path, subsets: list[str] | None, answers) -> None:
+def _prepare(database: str, folder: Path, subsets: list[str] | None) -> tuple:
     started = time.process_time()
     made = prepare_mimic(FIND[database](folder), folder / "prepared", subsets)
-    answers.put((made, time.process_time() - started, peak_memory_mb()))
+    return made, time.process_time() - started, peak_mb()
 
 
 def prepare(database: str, folder: Path, subsets: list[str] | None = None) -> dict:
     """Prepare a database in a fresh process; print the counts; give the row of its peak memory."""
-    context = multiprocessing.get_context("spawn")
-    answers = context.Queue()
-    process = context.Process(target=_prepare, args=(database, folder, subsets, answers))
-    process.start()
-    made, seconds, peak = answers.get()
-    process.join()
+    made, seconds, peak = in_own_process(_prepare, database, folder, subsets)
     print(describe_datasets(made))
     shared = sum(shared_patients(folder / "prepared" / name) for name in tqdm(made, desc="leak check", leave=False))
     print(f"{database}: {shared} patients in two splits, {seconds:.0f} CPU seconds, peak {peak:,.0f} MB", flush=True)
     documents = sum(split["documents"] for split in next(iter(made.values()))["splits"].values())
     name = f"prepare {database}, {documents:,} documents, {len(made)} subsets, {shared} shared patients"
-    figures = {"ratio": round(peak / LIMIT_MB, 3), "goal": 1.0, "unit": "peak memory / 4 GB"}
-    return {"name": name, **figures, "peak_mb": round(peak), "cpu_seconds": round(seconds, 1)}
+    return make_row(name, peak, LIMIT_MB, "MB", seconds, None, peak)
 
 
 def database_row(database: str, admissions: int) -> dict:
@@ -111,9 +100,10 @@ def large_table_row(gigabytes: float) -> dict:
         return {**row, "name": f"{row['name']}, notes of {gigabytes:g} GB packed ({length / 1e9:.1f} GB)"}
 
 
-def rows(admissions: int = 2000) -> list[dict]:
+def rows(quick: bool = False, admissions: int = 1000) -> Iterator[dict]:
     """Both databases."""
-    return [database_row(database, admissions) for database in FIND]
+    for database in FIND:
+        yield database_row(database, 200 if quick else admissions)
 
 
 def main() -> None:
@@ -122,7 +112,7 @@ def main() -> None:
     parser.add_argument("--admissions", type=int, default=2000, help="admissions of each database; 0 for none")
     parser.add_argument("--notes_gb", type=float, default=0, help="size of a packed notes table to prepare besides")
     args = parser.parse_args()
-    found = rows(args.admissions) if args.admissions else []
+    found = list(rows(admissions=args.admissions)) if args.admissions else []
     found += [large_table_row(args.notes_gb)] if args.notes_gb else []
     for line in found:
         print(line)
