@@ -13,6 +13,8 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 from transformers import initialization as init
 
+from .functional_convolution import same_convolution
+
 Memory = tuple[Tensor, ...]
 
 
@@ -29,13 +31,6 @@ class IdentityEncoder(nn.Module):
         self, embedded: Tensor, mask: Tensor, memory: Memory = (), border: Memory = ()
     ) -> tuple[Tensor, Memory]:
         return embedded, memory
-
-
-def same_convolution(convolution: nn.Conv1d, hidden: Tensor) -> Tensor:
-    """Convolve `[B, T, C]` with zero padding so that T stays the same, for odd and even widths."""
-    width = convolution.kernel_size[0]
-    padded = F.pad(hidden.transpose(1, 2), ((width - 1) // 2, width // 2))
-    return convolution(padded).transpose(1, 2)
 
 
 class ConvolutionEncoder(nn.Module):

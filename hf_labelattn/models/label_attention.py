@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from transformers import initialization as init
 
 from .functional import label_pool, label_scores, merge_pools
+from .functional_convolution import part_maxima
 
 State = tuple[Tensor, ...]
 
@@ -37,7 +38,7 @@ class MaxPooling(Pooling):
         return (hidden.new_full((hidden.shape[0], hidden.shape[2]), -torch.inf),)
 
     def update(self, state: State, hidden: Tensor, mask: Tensor, offset: int, lengths: Tensor) -> State:
-        return (torch.maximum(state[0], hidden.masked_fill(~mask[..., None], -torch.inf).amax(1)),)
+        return (torch.maximum(state[0], part_maxima(hidden, mask.long() - 1, 1)[:, 0]),)
 
     def features(self, state: State) -> Tensor:
         return state[0].masked_fill(state[0] == -torch.inf, 0.0)
@@ -55,6 +56,13 @@ class MeanPooling(Pooling):
 
     def features(self, state: State) -> Tensor:
         return state[0] / state[1].clamp(min=1)[:, None]
+
+
+class UnitMeanPooling(MeanPooling):
+    """The direction of the mean: documents and descriptions read by the same encoder are then points of one sphere."""
+
+    def features(self, state: State) -> Tensor:
+        return F.normalize(super().features(state), dim=1)
 
 
 class LastPooling(Pooling):
@@ -97,9 +105,7 @@ class DynamicMaxPooling(Pooling):
     def update(self, state: State, hidden: Tensor, mask: Tensor, offset: int, lengths: Tensor) -> State:
         positions = torch.arange(offset, offset + hidden.shape[1], device=hidden.device)
         part = (positions[None] * self.parts // lengths.clamp(min=1)[:, None]).clamp(max=self.parts - 1)
-        hidden = hidden.masked_fill(~mask[..., None], -torch.inf)
-        index = part[..., None].expand_as(hidden)
-        return (state[0].scatter_reduce(1, index, hidden, "amax"),)
+        return (torch.maximum(state[0], part_maxima(hidden, part.masked_fill(~mask, -1), self.parts)),)
 
     def features(self, state: State) -> Tensor:
         pooled = state[0].masked_fill(state[0] == -torch.inf, 0.0)
