@@ -10,10 +10,13 @@ import json
 import os
 import platform
 import shutil
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
+
+import torch
 
 DIGEST = ".sha256"  # behind the name of a weights file; `sha256sum -c` reads it
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -112,6 +115,27 @@ def load_model(model_class: type, source: str | os.PathLike, **options):
         differs = next((line for line in lines if "mismatch" in line.lower() and "ckpt" in line.lower()), None)
         reason = (differs or (lines[0] if lines else type(error).__name__)).rstrip(".")
         raise ValueError(f"{source} cannot be loaded: {reason}. Copy it again, or train again.") from error
+
+
+def check_archive(path: Path) -> None:
+    """Refuse a file of `torch.save` that is cut or has a flipped bit: each of its parts has a checksum."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            broken = archive.testzip()
+    except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError, EOFError) as error:
+        raise ValueError(f"{path.name} is broken ({error})") from None
+    if broken is not None:
+        raise ValueError(f"{path.name} is broken (wrong checksum of {broken})")
+
+
+def load_archive(path: Path, device: str | torch.device = "cpu") -> dict:
+    """What `torch.save` wrote, tensors and plain values only; a damaged file is refused in one sentence."""
+    try:
+        check_archive(path)
+        return torch.load(path, map_location=device, weights_only=True)
+    except (ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"{path} cannot be gone on from: {reason}. Remove {path.parent} to start again.") from None
 
 
 def is_disk_full(error: BaseException | None) -> bool:

@@ -21,6 +21,7 @@ from hf_labelattn import (
     encode_split,
     evaluate_split,
     level_metrics,
+    load_model,
     load_notes,
     load_tokenizer,
     metrics_table,
@@ -50,7 +51,7 @@ def main() -> None:
     args, data_args = parse_arguments(EvaluationArguments, DataArguments)
     if data_args.test_file is None:
         raise ValueError("There is nothing to evaluate on. Pass `--test_file`.")
-    model = AutoModelForSequenceClassification.from_pretrained(args.model)
+    model = load_model(AutoModelForSequenceClassification, args.model)
     tokenizer, config = load_tokenizer(args.model), model.config
     names = tuple(config.id2label[i] for i in range(config.num_labels))
     labels = LabelSet(names, ("",) * len(names), tuple(config.training_counts or (0,) * len(names)))

@@ -30,6 +30,7 @@ from hf_labelattn import (
     encode_documents,
     is_finished,
     load_fastai_language_model,
+    load_model,
     load_tokenizer,
     parse_arguments,
     read_texts,
@@ -63,7 +64,7 @@ def load_start(args: ModelArguments, direction: str):
         return load_fastai_language_model(
             args.fastai_weights, args.fastai_vocabulary, direction=direction, **overrides
         )
-    model = AwdLstmForCausalLM.from_pretrained(args.model_name_or_path, **overrides)
+    model = load_model(AwdLstmForCausalLM, args.model_name_or_path, **overrides)
     if model.config.direction != direction:
         raise ValueError(
             f"{args.model_name_or_path} reads {model.config.direction}. Pass `--direction {model.config.direction}`, "

@@ -27,6 +27,7 @@ from hf_labelattn import (
     card_from_folder,
     is_finished,
     load_embeddings,
+    load_model,
     load_tokenizer,
     parse_arguments,
     prepare_data,
@@ -66,7 +67,7 @@ def measure_relevance(data: PreparedData, top_k: int, special: list[int]) -> Tok
 def token_vectors(args: ModelArguments, data: PreparedData):
     """Vectors to start the words from; None to draw them."""
     if args.language_model is not None:
-        return AwdLstmForCausalLM.from_pretrained(args.language_model).get_input_embeddings().weight.detach()
+        return load_model(AwdLstmForCausalLM, args.language_model).get_input_embeddings().weight.detach()
     return None if args.word_vectors is None else load_embeddings(args.word_vectors, data.tokenizer)
 
 

@@ -21,6 +21,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 
 PAD_TOKEN, UNK_TOKEN = "[PAD]", "[UNK]"
 MAX_WORD_TABLE = 1_000_000
+TOKENIZER_FILES = "tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model"
 
 
 def train_word_tokenizer(
@@ -83,7 +84,17 @@ def load_tokenizer(path_or_name: str | os.PathLike, **kwargs) -> PreTrainedToken
         path_or_name: Folder written by `save_pretrained`, or a Hub id.
         **kwargs: Passed on to `AutoTokenizer.from_pretrained`.
     """
-    tokenizer = AutoTokenizer.from_pretrained(path_or_name, **kwargs)
+    if os.path.isdir(path_or_name) and not any(map(os.path.isfile, _tokenizer_files(path_or_name))):
+        raise ValueError(
+            f"{path_or_name} has no tokenizer ({', '.join(TOKENIZER_FILES)}). Copy it there, or train again."
+        )
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path_or_name, **kwargs)
+    except Exception as error:  # of json, tokenizers or transformers, each with its own kind
+        if not os.path.isdir(path_or_name):
+            raise
+        reason = str(error).strip().split("\n")[0].rstrip(".")[:200]
+        raise ValueError(f"The tokenizer in {path_or_name} cannot be loaded: {reason}. Copy it again.") from error
     if not tokenizer.is_fast:
         found = type(tokenizer).__name__
         raise ValueError(f"`{path_or_name}` has only a slow tokenizer ({found}), without offsets. Choose another one.")
@@ -93,6 +104,10 @@ def load_tokenizer(path_or_name: str | os.PathLike, **kwargs) -> PreTrainedToken
     if tokenizer.pad_token is None:
         raise ValueError(f"`{path_or_name}` has no padding token. Pass `pad_token=...`, one of its tokens.")
     return tokenizer
+
+
+def _tokenizer_files(folder: str | os.PathLike) -> list[str]:
+    return [os.path.join(folder, name) for name in TOKENIZER_FILES]
 
 
 def count_words(

@@ -12,6 +12,7 @@ from transformers import AutoModelForSequenceClassification, PreTrainedModel, Pr
 from ..data.chunking import chunk_layout
 from ..data.collator import ChunkedDocumentCollator
 from ..data.tokenization import encode_documents, load_tokenizer
+from ..storage import load_model
 from .matching import MatchReader
 
 # What the collator makes that models read; `num_chunks` is for callers.
@@ -45,7 +46,7 @@ class Predictor:
     ):
         if not isinstance(model, PreTrainedModel):
             tokenizer = tokenizer or load_tokenizer(model)
-            model = AutoModelForSequenceClassification.from_pretrained(model)
+            model = load_model(AutoModelForSequenceClassification, model)
         if tokenizer is None:
             raise ValueError("A model without its tokenizer cannot read text. Pass `tokenizer=` too.")
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))

@@ -13,7 +13,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from ..models.modeling_l2r import TokenRankerModel
-from ..storage import replacing
+from ..storage import load_archive, replacing
 from .graded_lists import GradedLists, random_ndcg, ranker_ndcg
 from .lambdarank import lambda_gradients
 
@@ -190,7 +190,11 @@ class RankerTraining:
     def _load(self) -> None:
         if self.file is None or not self.file.exists():
             return
-        state = torch.load(self.file, weights_only=True, map_location=self.model.device)
+        try:
+            state = load_archive(self.file, self.model.device)
+        except ValueError:
+            logger.warning("%s is broken; starting again", self.file.name)
+            return
         if state["key"] != self.key:
             logger.warning("%s belongs to another run (other data or arguments); starting again", self.file.name)
             return

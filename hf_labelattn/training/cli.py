@@ -10,6 +10,7 @@ from pathlib import Path
 from transformers import HfArgumentParser
 from transformers.utils import logging as transformers_logging
 
+from ..storage import is_disk_full
 from .watchdog import PredictionsCollapsed, TrainingDiverged
 
 
@@ -67,5 +68,13 @@ def run(main: Callable[[], None]) -> None:
     try:
         main()
     except (ValueError, FileNotFoundError, TrainingDiverged, PredictionsCollapsed) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        _end(str(error))
+    except Exception as error:  # a full disk speaks with the voice of whoever was writing
+        if not is_disk_full(error):
+            raise
+        _end("The disk is full. Free some space and type the same command again: it goes on from what is whole.")
+
+
+def _end(message: str) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(2)

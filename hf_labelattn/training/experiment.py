@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from datasets import DatasetDict
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.trainer_utils import get_last_checkpoint
 
 from ..data.dataset_files import read_dataset_marks
 from ..data.documents import DocumentDataset, ragged
@@ -20,6 +19,7 @@ from ..data.tokenization import encode_documents, load_tokenizer, train_word_tok
 from ..hub.model_card import card_from_folder
 from ..storage import write_json, write_text
 from .arguments import LabelAttnTrainingArguments
+from .checkpoints import last_whole_checkpoint
 from .results import environment, metrics_table, peak_memory_mb, write_label_results, write_scores
 from .scoring import threshold_logits
 from .trainer import LabelAttnTrainer
@@ -250,10 +250,10 @@ def train_and_report(
     """
     folder, started, worked = Path(trainer.args.output_dir), time.perf_counter(), time.process_time()
     if train:
-        last = None if data_args.overwrite or not folder.is_dir() else get_last_checkpoint(str(folder))
+        last = None if data_args.overwrite else last_whole_checkpoint(folder, trainer.args.world_size)
         if last is not None:
-            logger.warning("continuing the interrupted run at %s", Path(last).name)
-        trainer.train(resume_from_checkpoint=last)
+            logger.warning("continuing the interrupted run at %s", last.name)
+        trainer.train(resume_from_checkpoint=None if last is None else str(last))
     trained, worked = seconds_before + time.perf_counter() - started, time.process_time() - worked
     metrics = {}
     for name in ("validation", "test"):

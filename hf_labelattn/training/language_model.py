@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..data.tokenization import RaggedIds
 from ..models.modeling_awd_lstm import AwdLstmForCausalLM, detach_state
-from ..storage import save_whole, write_json
+from ..storage import load_archive, save_whole, write_json
 from .results import environment, peak_memory_mb
 from .text_streams import (
     IGNORED,
@@ -271,11 +271,11 @@ class LanguageModelTrainer:
                 shutil.rmtree(broken)
             partial.mkdir(parents=True)
         self.accelerator.wait_for_everyone()
-        torch.save({"state": self.state}, partial / f"process-{self.accelerator.process_index}.pt")
-        if self.accelerator.is_main_process:
-            shared = {"model": self.accelerator.unwrap_model(self.model).state_dict()}
-            shared |= {"optimizer": self.optimizer.state_dict(), "progress": asdict(self.progress)}
-            torch.save(shared | {"fingerprint": self._fingerprint()}, partial / "shared.pt")
+        try:
+            self._write_checkpoint(partial)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)  # on a full disk, room for others
+            raise
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
             older = checkpoints(self.folder)
@@ -283,18 +283,25 @@ class LanguageModelTrainer:
             for folder in older:
                 shutil.rmtree(folder)
 
+    def _write_checkpoint(self, folder: Path) -> None:
+        torch.save({"state": self.state}, folder / f"process-{self.accelerator.process_index}.pt")
+        if self.accelerator.is_main_process:
+            shared = {"model": self.accelerator.unwrap_model(self.model).state_dict()}
+            shared |= {"optimizer": self.optimizer.state_dict(), "progress": asdict(self.progress)}
+            torch.save(shared | {"fingerprint": self._fingerprint()}, folder / "shared.pt")
+
     def _resume(self) -> None:
         self.accelerator.wait_for_everyone()
         found = checkpoints(self.folder)
         if not found:
             return
-        shared = torch.load(found[-1] / "shared.pt", map_location="cpu", weights_only=True)
+        shared = load_archive(found[-1] / "shared.pt")
         self._check_fingerprint(shared["fingerprint"])
         self.accelerator.unwrap_model(self.model).load_state_dict(shared["model"])
         self.optimizer.load_state_dict(shared["optimizer"])
         self.progress = Progress(**shared["progress"])
         mine = found[-1] / f"process-{self.accelerator.process_index}.pt"
-        self.state = torch.load(mine, map_location=self.accelerator.device, weights_only=True)["state"]
+        self.state = load_archive(mine, self.accelerator.device)["state"]
         self.accelerator.print(f"continuing at step {self.progress.step} of an interrupted run")
 
     def _check_fingerprint(self, found: dict) -> None:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 from transformers import AutoConfig, set_seed
 
 from ..models.backbones import load_transformer
@@ -22,7 +23,7 @@ from ..models.modeling_tfidf_linear import TfidfLinearForMultiLabel
 from ..planting.mutual_information import RelevanceCounter, TokenRelevance
 from ..planting.plant import plant_attention
 from ..planting.ranking import RankingArguments, train_token_ranker
-from ..storage import save_whole, write_json
+from ..storage import load_model, save_whole, write_json
 from .experiment import PreparedData, inherit_terms
 from .language_model import LanguageModelArguments, LanguageModelTrainer, train_language_model
 from .starting_points import set_label_prior
@@ -96,12 +97,26 @@ class StageCache:
         if done.exists() and json.loads(done.read_text()) == key:
             logger.warning("stage %s: unchanged, taken from %s", name, folder)
             return folder
-        if folder.exists() and not (begun.exists() and json.loads(begun.read_text()) == key):
-            shutil.rmtree(folder)
-        write_json(begun, key)
+        _wait_for_everyone()  # nobody begins before all have looked
+        if _is_first():
+            if folder.exists() and not (begun.exists() and json.loads(begun.read_text()) == key):
+                shutil.rmtree(folder)
+            write_json(begun, key)
+        _wait_for_everyone()
         make(folder)
-        write_json(done, key)
+        _wait_for_everyone()
+        if _is_first():
+            write_json(done, key)
         return folder
+
+
+def _is_first() -> bool:
+    return not dist.is_initialized() or dist.get_rank() == 0
+
+
+def _wait_for_everyone() -> None:
+    if dist.is_initialized():
+        dist.barrier()
 
 
 def fingerprint(data: PreparedData) -> str:
@@ -205,7 +220,7 @@ def build_plant(
         model = PlantForICDCoding(PlantConfig(encoder_config=AutoConfig.from_pretrained(args.backbone), **fields))
         load_transformer(model.reader.encoder, args.backbone)
     else:
-        trained = AwdLstmForCausalLM.from_pretrained(language_model)
+        trained = load_model(AwdLstmForCausalLM, language_model)
         fields = inherit_terms(fields, trained.config)
         model = PlantForICDCoding(PlantConfig(encoder_config=trained.config, **fields))
         model.reader.encoder.load_state_dict(trained.encoder.state_dict())
@@ -215,7 +230,7 @@ def build_plant(
 
 def add_prior(model: PlantForICDCoding, path: str) -> PlantForICDCoding:
     """The same classifier with a linear model's logits added; its own scores start at zero."""
-    prior = TfidfLinearForMultiLabel.from_pretrained(path)
+    prior = load_model(TfidfLinearForMultiLabel, path)
     if prior.config.id2label != model.config.id2label:
         raise ValueError(f"The prior at {path} has other labels. Fit it on the same data, with `--preset linear`.")
     fields = {**model.config.to_dict(), "prior_config": prior.config.to_dict()}
@@ -250,7 +265,7 @@ def plant_classifier(
         ranker.config.id2label = data.labels.id2label
         if args.use_planted:
             vectors = word_vectors(model) if args.l2r_embedding_size is None else None
-            ranker = TokenRankerModel.from_pretrained(ranker_stage(cache, data, args, ranking, relevance, vectors))
+            ranker = load_model(TokenRankerModel, ranker_stage(cache, data, args, ranking, relevance, vectors))
         print(plant_attention(model, ranker, relevance, data.tokenizer))
     return model if args.prior is None else add_prior(model, args.prior)
 

@@ -12,6 +12,7 @@ from ..data.collator import ChunkedDocumentCollator
 from ..data.documents import DocumentDataset
 from ..data.sampler import LengthAwareSampler
 from ..hub.push import push_folder
+from ..storage import replacing_files
 from .arguments import LabelAttnTrainingArguments
 from .optimizer import clip_gradients, has_sparse_gradients, optimizer_class
 from .param_groups import parameter_groups, read_rates
@@ -116,6 +117,12 @@ class LabelAttnTrainer(Trainer):
         if loss.device.type == "cpu" or self.state.global_step % max(1, int(self.args.logging_steps)) == 0:
             check_loss(loss, self.state.global_step, self._get_learning_rate())
         return loss
+
+    def _save(self, output_dir=None, state_dict=None) -> None:
+        # Whole files only, and no training_args.bin: it is a pickle, and nothing reads it.
+        with replacing_files(output_dir or self.args.output_dir) as files:
+            super()._save(str(files), state_dict)
+            (files / "training_args.bin").unlink(missing_ok=True)
 
     def evaluate(
         self,
