@@ -24,12 +24,14 @@ demo: $(STAMP)  ## train the best model on the embedded notes and show what it p
 test: $(STAMP)  ## run every test and doctest
 	@OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist worksteal
 
-bench: $(STAMP)  ## measure speed and memory as ratios, side by side
-	@$(RUN) -m benchmarks.run
+bench: $(STAMP)  ## measure speed and memory as ratios, side by side (some twenty minutes)
+	@OMP_NUM_THREADS=1 $(RUN) -m benchmarks.run
 
 bench-peers:  ## make .venv-peers with the libraries the comparisons name (not dependencies of this one)
 	@test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
-	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 "libmultilabel[nn]==0.10.0" "setuptools<81" fasttext
+	@echo "installing libmultilabel, fasttext and fastai into .venv-peers (a few minutes)"
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --progress-bar off \
+		torch==2.13.0 "libmultilabel[nn]==0.10.0" "setuptools<81" fasttext fastai
 
 style: $(STAMP)  ## format the code
 	@$(RUN) -m ruff check --fix --quiet $(SOURCES)

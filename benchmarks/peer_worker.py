@@ -15,6 +15,7 @@ import numpy as np
 
 SIZES = {
     "CAML": {"filter_sizes": [9], "num_filter_per_size": 50},
+    "BiGRULWAN": {"rnn_dim": 512, "rnn_layers": 1},
     "KimCNN": {"filter_sizes": [2, 4, 8], "num_filter_per_size": 128},
     "XMLCNN": {"filter_sizes": [2, 4, 8], "num_filter_per_size": 128, "hidden_dim": 512, "num_pool": 2},
 }
@@ -25,7 +26,9 @@ def read(folder: Path, name: str) -> list[dict]:
     return [json.loads(line) for line in open(folder / f"{name}.jsonl", encoding="utf-8")]
 
 
-def train_libmultilabel(folder: Path, network: str, epochs: int) -> tuple[list[str], np.ndarray, float]:
+def train_libmultilabel(
+    folder: Path, network: str, epochs: int, score: bool = True
+) -> tuple[list[str], np.ndarray, float]:
     """Labels, test scores and CPU seconds of a network of libmultilabel, with its own data path and trainer."""
     from libmultilabel.nn import data_utils, nn_utils
 
@@ -55,6 +58,8 @@ def train_libmultilabel(folder: Path, network: str, epochs: int) -> tuple[list[s
     started = time.process_time()
     trainer.fit(model, loaders["train"], loaders["val"])
     seconds = time.process_time() - started
+    if not score:
+        return [], np.zeros((0, 0)), seconds
     found = trainer.predict(model, loaders["test"])
     columns = [str(name) for name in classes]
     return columns, scores_of(found, len(columns)), seconds
@@ -92,18 +97,41 @@ def train_fasttext(folder: Path, epochs: int) -> tuple[list[str], np.ndarray, fl
     return names, scores, seconds
 
 
+def time_fastai(batch: int, length: int, labels: int, steps: int) -> float:
+    """CPU seconds of a training step of fastai's AWD-LSTM classifier (400/1152×3, its dropouts), best of some."""
+    import torch
+    from fastai.text.all import AWD_LSTM, get_text_classifier
+
+    torch.set_num_threads(1)
+    model = get_text_classifier(AWD_LSTM, 20_000, labels, seq_len=72, max_len=length).train()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
+    ids, truth, times = torch.randint(2, 20_000, (batch, length)), torch.zeros(batch, labels), []
+    for _ in range(steps + 1):
+        started = time.process_time()
+        model[0].reset()
+        optimizer.zero_grad()
+        torch.nn.functional.binary_cross_entropy_with_logits(model(ids)[0], truth).backward()
+        optimizer.step()
+        times.append(time.process_time() - started)
+    return min(times[1:])
+
+
 def main() -> None:
-    """Train, score, write."""
-    folder, network, epochs = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    """Train, score, write; with a fourth word, only train."""
+    if sys.argv[1] == "fastai":
+        print(json.dumps({"peer": "fastai", "cpu_seconds": time_fastai(*map(int, sys.argv[2:]))}))
+        return
+    folder, network, epochs, score = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), len(sys.argv) < 5
     if network == "fastText":
         labels, scores, seconds = train_fasttext(folder, epochs)
     else:
-        labels, scores, seconds = train_libmultilabel(folder, network, epochs)
-    ids = [row["id"] for row in read(folder, "test")]
-    np.savez_compressed(folder / f"{network}.npz", S=scores, ids=np.array(ids), labels=np.array(labels))
+        labels, scores, seconds = train_libmultilabel(folder, network, epochs, score)
+    if score:
+        ids = [row["id"] for row in read(folder, "test")]
+        np.savez_compressed(folder / f"{network}.npz", S=scores, ids=np.array(ids), labels=np.array(labels))
     documents = len(read(folder, "train")) * epochs
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"peer": network, "cpu_seconds": round(seconds, 1), "epochs": epochs, "peak_mb": round(memory),
+    print(json.dumps({"peer": network, "cpu_seconds": round(seconds, 2), "epochs": epochs, "peak_mb": round(memory),
                       "documents_per_cpu_second": round(documents / seconds, 1)}))  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hf_labelattn import DataArguments, load_word_vectors, read_notes
 
-PEERS = ("fastText", "KimCNN", "XMLCNN", "CAML")
+PEERS = ("fastText", "KimCNN", "XMLCNN", "CAML", "BiGRULWAN")
 
 
 def export(args: argparse.Namespace, folder: Path) -> None:

@@ -9,10 +9,13 @@ half `b = W1t e_t + b1`, each computed once. A pair then costs one pass over the
 with `M_l = sum_t g_lt [a_l + b_t > 0]` and `N_t = sum_l g_lt [a_l + b_t > 0]`.
 """
 
+import logging
 from functools import cache
 
 import torch
 from torch import Tensor
+
+logger = logging.getLogger(__name__)
 
 # One block of pairs stays small enough for the processor cache; accelerators want far larger ones.
 CPU_BLOCK = 2**19
@@ -43,7 +46,7 @@ class _PairScores(torch.autograd.Function):
     @staticmethod
     def forward(ctx, label, token, output, compiled):
         ctx.save_for_backward(label, token, output)
-        return _scores_compiled()(label, token, output) if compiled else _scores_blocked(label, token, output)
+        return (_scores_compiled() if compiled else _scores_blocked)(label, token, output)
 
     @staticmethod
     def backward(ctx, grad):
@@ -56,7 +59,17 @@ def _scores_fused(label: Tensor, token: Tensor, output: Tensor) -> Tensor:
 
 @cache
 def _scores_compiled():
-    return torch.compile(_scores_fused, dynamic=True)
+    """The compiled kernel, made and tried once; the plain one where this machine cannot compile, which is said."""
+    compiled = torch.compile(_scores_fused, dynamic=True)
+    try:
+        compiled(torch.zeros(3, 4), torch.zeros(5, 4), torch.zeros(4))
+    except Exception as error:  # whatever a missing or broken compiler raises
+        reason = type(error).__name__
+        logger.warning(
+            "torch.compile does not work here (%s): pair scores use the plain kernel, slower, equal", reason
+        )
+        return _scores_blocked
+    return compiled
 
 
 def _scores_blocked(label: Tensor, token: Tensor, output: Tensor) -> Tensor:

@@ -19,7 +19,16 @@ from torch import Tensor
 
 from .functional_inattention import order_keys, safe_softmax, top_positions, top_positions_in_blocks, zeroed_softmax
 from .functional_pairs import pair_gradients, pair_scores, sparse_pair_gradients
-from .functional_relevance import StaticRelevance, TokenIndex, columns_of_tokens, index_tokens, relevance_table
+from .functional_relevance import (
+    RelevanceCells,
+    StaticRelevance,
+    TokenIndex,
+    TokenPlaces,
+    columns_of_tokens,
+    index_tokens,
+    relevance_cells,
+    token_places,
+)
 
 __all__ = [
     "PairRanker",
@@ -167,7 +176,7 @@ def planted_attention(
     hidden = hidden.masked_fill(~plan.real[..., None], 0).flatten(0, 1)
     rows, real = slice(0, len(label_ids)), plan.real[:, None]
     learned = None if query is None else _learned(plan, query[label_ids].to(hidden.dtype), hidden)
-    static = None if relevance is None else _scaled(*_static(plan, rows))
+    static = None if relevance is None else _static_dense(plan, rows)
     planted = None
     if ranker is not None:
         output = None if ranker.output is None else ranker.output.to(hidden.dtype)
@@ -191,6 +200,7 @@ class _Plan(NamedTuple):
     label_known: Tensor | None  # [L]
     relevance: StaticRelevance | None
     column_of_token: Tensor | None  # [V]
+    places: TokenPlaces | None
     dtype: torch.dtype
     memory: dict[str, Tensor]
 
@@ -242,6 +252,7 @@ def _make_plan(hidden, index, num_labels, ranker, relevance, options) -> _Plan:
         label_known=None if ranker is None else ranker.label_known,
         relevance=relevance,
         column_of_token=None if relevance is None else columns_of_tokens(index.unique, relevance.vocab_size),
+        places=None if relevance is None else token_places(index),
         dtype=dtype,
         memory={},
     )
@@ -285,8 +296,7 @@ class _PlantedLogits(torch.autograd.Function):
             if query is not None:
                 total += _learned(plan, query[rows], hidden).mul_(values).sum(-1)
             if plan.relevance is not None:
-                static, scale = _static(plan, rows)
-                total += static.mul_(values).sum(-1).mul_(scale)
+                _add_static(plan, _static(plan, rows), values, total)
             if label is not None:
                 kept = _planted(plan, rows, label[rows], token, output)
                 total += _planted_sum(plan, kept, values)
@@ -325,18 +335,33 @@ def _learned(plan: _Plan, query: Tensor, hidden: Tensor) -> Tensor:
     return (scores if plan.padding_bias is None else scores.add_(plan.padding_bias)).softmax(-1)  # [l, B, T]
 
 
-def _static(plan: _Plan, rows: slice) -> tuple[Tensor, Tensor | float]:
-    """Relevance at every position, [l, B, T], and what to multiply it by, [l, B]."""
-    table = relevance_table(plan.relevance, rows, plan.column_of_token, plan.num_unique)
-    static = _to_positions(plan, table.to(plan.dtype), plan.columns, "static")
-    if plan.options.static_norm == "none":
-        return static, 1.0
-    # The smallest divisor keeps texts without a relevant token at zero.
-    return static, 1 / static.sum(-1).clamp_min_(torch.finfo(static.dtype).tiny)
+def _static(plan: _Plan, rows: slice) -> RelevanceCells:
+    """Static attention where it is not zero: a label finds few of its words in a text."""
+    cells = relevance_cells(plan.relevance, rows, plan.column_of_token, plan.places)
+    value = cells.value.to(plan.dtype)
+    if plan.options.static_norm == "l1":
+        text = _text_of(plan, cells)
+        total = value.new_zeros((rows.stop - rows.start) * len(plan.real)).index_add_(0, text, value)
+        value = value / total.clamp_min_(torch.finfo(value.dtype).tiny)[text]
+    return cells._replace(value=value)
 
 
-def _scaled(static: Tensor, scale: Tensor | float) -> Tensor:
-    return static.mul_(scale[..., None]) if isinstance(scale, Tensor) else static
+def _text_of(plan: _Plan, cells: RelevanceCells) -> Tensor:
+    """Which (label, text), counted through, a cell belongs to."""
+    return cells.label * len(plan.real) + cells.position // plan.real.shape[1]
+
+
+def _add_static(plan: _Plan, cells: RelevanceCells, values: Tensor, total: Tensor) -> None:
+    """Add the values [l, B, T] weighed by static attention to a total [l, B]."""
+    found = values.view(-1)[cells.label * plan.real.numel() + cells.position]
+    total.view(-1).index_add_(0, _text_of(plan, cells), found.mul_(cells.value))
+
+
+def _static_dense(plan: _Plan, rows: slice) -> Tensor:
+    cells = _static(plan, rows)
+    dense = cells.value.new_zeros(rows.stop - rows.start, plan.real.numel())
+    dense.view(-1)[cells.label * plan.real.numel() + cells.position] = cells.value
+    return dense.view(-1, *plan.real.shape)
 
 
 def _to_positions(plan: _Plan, table: Tensor, columns: Tensor, name: str) -> Tensor:
@@ -423,7 +448,7 @@ def _backward_chunk(plan, rows, slots, grad, inputs, grads):
     """
     hidden, weight, query, label, token, output = inputs
     values = _product(plan, weight[rows], hidden, "values")
-    weights = torch.zeros_like(values) if plan.relevance is None else _scaled(*_static(plan, rows))
+    weights = torch.zeros_like(values) if plan.relevance is None else _static_dense(plan, rows)
     if label is not None:
         planted = slots if slots is not None else _planted(plan, rows, label[rows], token, output)
         if any(g is not None for g in grads[3:]):

@@ -77,6 +77,69 @@ def relevance_table(relevance: StaticRelevance, rows: slice, column_of_token: Te
     return table
 
 
+class TokenPlaces(NamedTuple):
+    """Where each distinct token of a batch stands.
+
+    Attributes:
+        order: [B * T] positions, those of one token next to each other.
+        first: [U] where a token's positions begin in `order`.
+        count: [U] how many it has.
+    """
+
+    order: Tensor
+    first: Tensor
+    count: Tensor
+
+
+def token_places(index: TokenIndex) -> TokenPlaces:
+    """Find the positions of each distinct token.
+
+    >>> token_places(TokenIndex(torch.tensor([3, 7]), torch.tensor([[1, 0, 1, 2]])))
+    TokenPlaces(order=tensor([1, 0, 2, 3]), first=tensor([0, 1]), count=tensor([1, 2]))
+    """
+    flat = index.columns.flatten()
+    count = torch.bincount(flat, minlength=len(index.unique) + 1)
+    first = count.cumsum(0) - count
+    return TokenPlaces(flat.argsort(stable=True), first[: len(index.unique)], count[: len(index.unique)])
+
+
+class RelevanceCells(NamedTuple):
+    """Places of a batch where some labels have any relevance.
+
+    Attributes:
+        label: [n] the label, counted from the first of the rows asked for.
+        position: [n] the place in the flattened batch.
+        value: [n] the relevance.
+    """
+
+    label: Tensor
+    position: Tensor
+    value: Tensor
+
+
+def relevance_cells(
+    relevance: StaticRelevance, rows: slice, column_of_token: Tensor, places: TokenPlaces
+) -> RelevanceCells:
+    """Spread sparse rows over the places of a batch, without the places where there is none.
+
+    >>> rows = StaticRelevance(torch.tensor([0, 2]), torch.tensor([3, 9]), torch.tensor([0.5, 0.25]), vocab_size=10)
+    >>> index = index_tokens(torch.tensor([[7, 3, 3]]), torch.ones(1, 3))
+    >>> relevance_cells(rows, slice(0, 1), columns_of_tokens(index.unique, 10), token_places(index)).position
+    tensor([1, 2])
+    """
+    indptr = relevance.indptr[rows.start : rows.stop + 1]
+    first, last = int(indptr[0]), int(indptr[-1])
+    column = column_of_token[relevance.token_ids[first:last]]
+    present = (column < len(places.count)).nonzero()[:, 0]
+    label = torch.searchsorted(indptr[1:], present + first, right=True)
+    column = column[present]
+    count = places.count[column]
+    entry = torch.arange(len(present), device=count.device).repeat_interleave(count)
+    within = torch.arange(len(entry), device=count.device) - (count.cumsum(0) - count)[entry]
+    position = places.order[places.first[column][entry] + within]
+    return RelevanceCells(label[entry], position, relevance.values[first:last][present][entry])
+
+
 def columns_of_tokens(token_ids: Tensor, vocab_size: int) -> Tensor:
     """Where each token of the vocabulary stands in a list of distinct tokens; the length of the list if nowhere.
 

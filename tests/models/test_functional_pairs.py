@@ -55,3 +55,18 @@ def test_sparse_gradients_equal_dense_ones(scorer):
 def test_no_tokens_give_no_scores():
     label, token, output = halves(tokens=0)
     assert pair_scores(label, token, output).shape == (7, 0)
+
+
+def test_without_a_compiler_the_plain_kernel_serves_and_says_so_once(monkeypatch, caplog):
+    def broken(*_):
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(torch, "compile", lambda *_, **__: broken)
+    functional_pairs._scores_compiled.cache_clear()
+    label, token, output = torch.randn(3, 4), torch.randn(5, 4), torch.randn(4)
+    try:
+        found = [functional_pairs.pair_scores(label, token, output, compiled=True) for _ in range(2)]
+    finally:
+        functional_pairs._scores_compiled.cache_clear()
+    torch.testing.assert_close(found, [functional_pairs.pair_scores(label, token, output)] * 2)
+    assert sum("torch.compile does not work here" in message for message in caplog.messages) == 1
