@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 
 def masked_softmax(scores: Tensor, mask: Tensor, dim: int = -1) -> Tensor:
@@ -108,6 +109,44 @@ def label_pool(
         each, float32. Third over second is the label's score.
     """
     return _LabelPool.apply(keys, values, mask, queries, weight, memory_mb)
+
+
+def label_vectors(
+    keys: Tensor, values: Tensor, mask: Tensor, queries: Tensor, memory_mb: int = 256
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Label-wise attention over one window that keeps a vector per label; merges exactly with other windows.
+
+    Args:
+        keys: `[B, T, K]` what attention scores are computed from.
+        values: `[B, T, H]` what is averaged.
+        mask: `[B, T]` real tokens.
+        queries: `[L, K]` label queries.
+        memory_mb: Budget for the scores; in training, chunks of labels that fit it are computed again backward.
+
+    Returns:
+        The highest score and the sum of exponents relative to it, `[B, L]` in float32; the sum of exponent × value,
+        `[B, L, H]`.
+    """
+    # While a graph is exported, the batch has no size yet.
+    tokens = mask.shape[1] if torch.compiler.is_compiling() else mask.numel()
+    chunks = label_chunks(len(queries), 12 * tokens, memory_mb)
+    if len(chunks) == 1:
+        return _vector_chunk(keys, values, mask, queries)
+    again = torch.is_grad_enabled() and not torch.compiler.is_compiling()
+    parts = [
+        checkpoint(_vector_chunk, keys, values, mask, queries[c], use_reentrant=False)
+        if again
+        else _vector_chunk(keys, values, mask, queries[c])
+        for c in chunks
+    ]
+    return tuple(torch.cat(part, 1) for part in zip(*parts, strict=True))
+
+
+def _vector_chunk(keys: Tensor, values: Tensor, mask: Tensor, queries: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    scores = label_scores(keys, mask, queries)  # [B, l, T]
+    highest = scores.amax(2).detach()
+    weights = (scores - highest.clamp(min=torch.finfo(scores.dtype).min)[..., None]).exp()
+    return highest, weights.sum(2), weights.to(values.dtype) @ values
 
 
 def merge_pools(first: tuple[Tensor, ...], second: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -132,7 +132,8 @@ def part_maxima(hidden: Tensor, part: Tensor, parts: int) -> Tensor:
     >>> part_maxima(torch.tensor([[[1.0], [3.0], [2.0]]]), torch.tensor([[0, 0, -1]]), 2).flatten().tolist()
     [3.0, -inf]
     """
-    if hidden.device.type == "cpu" and hidden.requires_grad and torch.is_grad_enabled():
+    trained = hidden.requires_grad and torch.is_grad_enabled() and not torch.compiler.is_compiling()
+    if trained and hidden.device.type == "cpu":
         return _PartMaxima.apply(hidden, part, parts)
     if parts == 1:
         return hidden.masked_fill((part != 0)[..., None], -torch.inf).amax(1, keepdim=True)

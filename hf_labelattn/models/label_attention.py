@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import initialization as init
 
-from .functional import label_pool, label_scores, merge_pools
+from .functional import label_pool, label_scores, label_vectors, merge_pools
 from .functional_convolution import part_maxima
 
 State = tuple[Tensor, ...]
@@ -203,8 +203,9 @@ class CrossAttention(nn.Module):
 
     has_attention = True
 
-    def __init__(self, feature_size: int, num_labels: int):
+    def __init__(self, feature_size: int, num_labels: int, memory_mb: int = 256):
         super().__init__()
+        self.memory_mb = memory_mb
         self.queries = nn.Parameter(torch.empty(num_labels, feature_size))
         self.keys = nn.Linear(feature_size, feature_size, bias=False)
         self.values = nn.Linear(feature_size, feature_size)
@@ -223,10 +224,8 @@ class CrossAttention(nn.Module):
         return zeros - torch.inf, zeros, hidden.new_zeros(*zeros.shape, hidden.shape[2])
 
     def update(self, state: State, hidden: Tensor, mask: Tensor, offset: int, lengths: Tensor) -> State:
-        scores = self.attention_scores(hidden, mask)  # [B, L, T]
-        highest = scores.amax(2).detach()
-        weights = (scores - highest.clamp(min=torch.finfo(scores.dtype).min)[..., None]).exp()
-        return merge_pools(state, (highest, weights.sum(2), weights.to(hidden.dtype) @ self.values(hidden)))
+        pooled = label_vectors(self.keys(hidden), self.values(hidden), mask, self.queries, self.memory_mb)
+        return merge_pools(state, pooled)
 
     def logits(self, state: State) -> Tensor:
         """Label scores `[B, L]` of what has been read."""

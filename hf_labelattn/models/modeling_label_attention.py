@@ -10,6 +10,7 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig
 from transformers import initialization as init
@@ -27,6 +28,7 @@ from .label_attention import (
     LastPooling,
     MaxPooling,
     MeanPooling,
+    UnitMeanPooling,
     description_penalty,
     parent_targets,
 )
@@ -52,9 +54,9 @@ def build_attention(config: LabelAttentionConfig, feature_size: int) -> nn.Modul
     """The attention a configuration names, over hidden states of `feature_size`."""
     labels, memory = config.num_labels, config.max_kernel_memory_mb
     dropout = config.dropout if config.classifier_dropout is None else config.classifier_dropout
-    if config.attention in ("max", "mean"):
-        layer = MaxPooling if config.attention == "max" else MeanPooling
-        return layer(feature_size, labels, dropout)
+    pooling = {"max": MaxPooling, "mean": MeanPooling, "unit_mean": UnitMeanPooling}
+    if config.attention in pooling:
+        return pooling[config.attention](feature_size, labels, dropout)
     if config.attention == "last":
         return LastPooling(feature_size, labels, dropout, config.bidirectional)
     if config.attention == "dynamic_max":
@@ -68,7 +70,7 @@ def build_attention(config: LabelAttentionConfig, feature_size: int) -> nn.Modul
         return JointLabelWiseAttention(
             feature_size, labels, config.attention_size, parents, config.parent_size, memory
         )
-    return CrossAttention(feature_size, labels)
+    return CrossAttention(feature_size, labels, memory)
 
 
 class LabelAttentionForMultiLabel(LabelClassifierPreTrainedModel):
@@ -144,6 +146,24 @@ class LabelAttentionForMultiLabel(LabelClassifierPreTrainedModel):
         table[: len(vectors)] = vectors.to(table)
 
     @torch.no_grad()
+    def document_vectors(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """What the classifier of a pooling model sees of each document, `[B, features]`."""
+        state = DecoderState()
+        for span in self._spans(input_ids, attention_mask, None):
+            state = span(state)[0]
+        return self.attention.features(state.labels).float()
+
+    @torch.no_grad()
+    def add_labels(self, names: list[str], vectors: Tensor) -> None:
+        """Add labels behind the present ones, by vectors `[new, features]` of their descriptions (`unit_mean`)."""
+        old = self.attention.classifier
+        new = nn.Linear(old.in_features, old.out_features + len(names)).to(old.weight)
+        new.weight.copy_(torch.cat([old.weight, self.config.description_scale * vectors.to(old.weight)]))
+        new.bias.copy_(F.pad(old.bias, (0, len(names)), value=self.config.new_label_bias))
+        self.attention.classifier = new
+        self.config.rename_labels([*self.label_names, *names])
+
+    @torch.no_grad()
     def set_label_descriptions(self, token_ids: list[list[int]]) -> None:
         """Give each label's description as token ids, for DR-CAML's regulariser."""
         width = max(1, max(len(ids) for ids in token_ids))
@@ -202,7 +222,7 @@ class LabelAttentionForMultiLabel(LabelClassifierPreTrainedModel):
     def _spans(self, input_ids: Tensor, attention_mask: Tensor | None, carried: DecoderState | None) -> list[Callable]:
         """The windows of a batch, each a function from the state before it to the state after it."""
         if self.config.encoder == "transformer":
-            ids, mask = self.chunk_view(input_ids, attention_mask)
+            ids, mask = (t[:, : self.config.max_chunks] for t in self.chunk_view(input_ids, attention_mask))
             groups = windows(ids.shape[1], self.config.bptt_chunks)
             return [partial(self._read_chunks, ids[:, group], mask[:, group]) for group in groups]
         ids, mask = self.document_view(input_ids, attention_mask)
