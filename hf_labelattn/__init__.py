@@ -52,6 +52,7 @@ from .inference.pipeline import IcdCodingPipeline, register_pipeline
 from .inference.prediction import Prediction, Predictor
 from .inference.streaming import NoteReader
 from .models.configuration_awd_lstm import AwdLstmConfig
+from .models.configuration_hybrid import HybridConfig
 from .models.configuration_interaction import InteractionConfig
 from .models.configuration_l2r import TokenRankerConfig
 from .models.configuration_label_attention import LabelAttentionConfig
@@ -60,6 +61,7 @@ from .models.configuration_plant import PlantConfig
 from .models.configuration_tfidf_linear import TfidfLinearConfig
 from .models.functional_matching import hash_word, inverse_document_frequency, surface_hashes, window_characters
 from .models.modeling_awd_lstm import AwdLstmForCausalLM, AwdLstmModel
+from .models.modeling_hybrid import HybridForMultiLabel, HybridOutput
 from .models.modeling_interaction import InteractionForMultiLabel, InteractionOutput
 from .models.modeling_l2r import TokenRankerModel
 from .models.modeling_label_attention import LabelAttentionForMultiLabel
@@ -99,13 +101,16 @@ from .training.experiment import (
     train_and_report,
 )
 from .training.fastai_weights import load_fastai_language_model
+from .training.hybrid import LongTailArguments, add_pieces, fit_weights, load_part, save_words
 from .training.interaction import (
     InteractionArguments,
+    fit_linear,
     fitting_data,
     frozen_parts,
     has_free_parameters,
     join_matcher,
     joint_rates,
+    linear_config,
     load_trained_base,
     new_base,
     save_match_tokenizer,
@@ -122,6 +127,7 @@ from .training.linear import fit_tfidf_linear
 from .training.plant_stages import PlantArguments, StageCache, apply_recipe, plant_classifier
 from .training.results import metrics_table, write_label_results
 from .training.scoring import threshold_logits
+from .training.sentence import fit_sentence
 from .training.starting_points import label_parents, load_embeddings, set_label_prior
 from .training.text_streams import read_texts
 from .training.trainer import LabelAttnTrainer
@@ -140,6 +146,9 @@ __all__ = [
     "DocumentDataset",
     "Evidence",
     "ExplainedNote",
+    "HybridConfig",
+    "HybridForMultiLabel",
+    "HybridOutput",
     "IcdCodingPipeline",
     "InteractionArguments",
     "InteractionConfig",
@@ -158,6 +167,7 @@ __all__ = [
     "LanguageModelArguments",
     "LanguageModelTrainer",
     "LengthAwareSampler",
+    "LongTailArguments",
     "MatchingData",
     "NoteColumns",
     "NoteReader",
@@ -187,6 +197,7 @@ __all__ = [
     "WordVectors",
     "Workshop",
     "__version__",
+    "add_pieces",
     "apply_recipe",
     "build_app",
     "card_from_folder",
@@ -215,7 +226,10 @@ __all__ = [
     "export_onnx",
     "find_mimic3",
     "find_mimic4",
+    "fit_linear",
+    "fit_sentence",
     "fit_tfidf_linear",
+    "fit_weights",
     "fitting_data",
     "format_icd",
     "format_statistics",
@@ -231,10 +245,12 @@ __all__ = [
     "label_parents",
     "launch_app",
     "level_metrics",
+    "linear_config",
     "load_embeddings",
     "load_fastai_language_model",
     "load_model",
     "load_notes",
+    "load_part",
     "load_tokenizer",
     "load_trained_base",
     "load_vector_table",
@@ -274,6 +290,7 @@ __all__ = [
     "run_comparison",
     "save_match_tokenizer",
     "save_whole",
+    "save_words",
     "search_threshold",
     "set_label_prior",
     "start_at_prior",

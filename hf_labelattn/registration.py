@@ -17,6 +17,7 @@ from transformers import (
 
 from .hub.push import push_folder
 from .models.configuration_awd_lstm import AwdLstmConfig
+from .models.configuration_hybrid import HybridConfig
 from .models.configuration_interaction import InteractionConfig
 from .models.configuration_l2r import TokenRankerConfig
 from .models.configuration_label_attention import LabelAttentionConfig
@@ -24,6 +25,7 @@ from .models.configuration_leam import LEAMConfig
 from .models.configuration_plant import PlantConfig
 from .models.configuration_tfidf_linear import TfidfLinearConfig
 from .models.modeling_awd_lstm import AwdLstmForCausalLM, AwdLstmModel
+from .models.modeling_hybrid import HybridForMultiLabel
 from .models.modeling_interaction import InteractionForMultiLabel
 from .models.modeling_l2r import TokenRankerModel
 from .models.modeling_label_attention import LabelAttentionForMultiLabel
@@ -36,6 +38,7 @@ _CLASSIFIERS = {
     LEAMConfig: LEAMForSequenceClassification,
     PlantConfig: PlantForICDCoding,
     InteractionConfig: InteractionForMultiLabel,
+    HybridConfig: HybridForMultiLabel,
     TfidfLinearConfig: TfidfLinearForMultiLabel,
 }
 

@@ -17,6 +17,7 @@ from hf_labelattn.models.configuration_label_attention import PRESETS, LabelAtte
 from hf_labelattn.models.configuration_leam import LEAMConfig
 from hf_labelattn.models.configuration_plant import PlantConfig
 from hf_labelattn.models.configuration_tfidf_linear import TfidfLinearConfig
+from hf_labelattn.models.modeling_hybrid import HybridForMultiLabel
 from hf_labelattn.models.modeling_interaction import InteractionForMultiLabel
 from hf_labelattn.models.modeling_label_attention import LabelAttentionForMultiLabel
 from hf_labelattn.models.modeling_leam import LEAMForSequenceClassification
@@ -51,7 +52,7 @@ def zoo(preset: str) -> Callable[..., PreTrainedModel]:
 
     def make(num_labels: int = 5, **overrides) -> PreTrainedModel:
         fields = {**SMALL, "num_labels": num_labels, **overrides}
-        if preset.startswith("plm"):
+        if PRESETS[preset]["encoder"] == "transformer":
             fields["backbone_config"] = bert_config().to_dict()
         if preset == "joint_laat":
             fields["label_parents"] = [i // 2 for i in range(num_labels)]
@@ -146,6 +147,15 @@ def interaction(make_base: Callable[..., PreTrainedModel] | None, **options) -> 
     return make
 
 
+def hybrid(num_labels: int = 5, **overrides) -> PreTrainedModel:
+    """CAML and a matcher over the linear model, together."""
+    names = overrides.pop("id2label", None) or {i: f"LABEL_{i}" for i in range(num_labels)}
+    labels = {"id2label": names, "label2id": {name: i for i, name in names.items()}}
+    overrides.pop("label2id", None)
+    parts = {"words": interaction(tfidf_linear)(num_labels, **labels), "caml": zoo("caml")(num_labels, **labels)}
+    return HybridForMultiLabel.from_parts(parts, **overrides)
+
+
 CLASSIFIERS: dict[str, Callable[..., PreTrainedModel]] = {preset: zoo(preset) for preset in PRESETS} | {
     "plant": plant(),
     "plant_backward": plant(direction="backward"),
@@ -163,6 +173,7 @@ CLASSIFIERS: dict[str, Callable[..., PreTrainedModel]] = {preset: zoo(preset) fo
     "interaction_plant": interaction(plant()),
     "interaction_bert": interaction(bert_classifier, combine="noisy_or"),
     "interaction_tfidf_linear": interaction(tfidf_linear),
+    "hybrid": hybrid,
 }
 
 
@@ -186,9 +197,9 @@ def targets(batch: int, num_labels: int = 5, seed: int = 1) -> torch.Tensor:
 
 
 # Models whose weights come from a fit instead of gradient steps.
-FITTED = {"tfidf_linear", "interaction_tfidf_linear"}
+FITTED = {"tfidf_linear", "interaction_tfidf_linear", "hybrid"}
 # Models that pool tokens before labels come in.
-WITHOUT_ATTENTION = {"cnn", "bigru", "xmlcnn", "fasttext", "swem", "tfidf_linear"}
+WITHOUT_ATTENTION = {"cnn", "bigru", "xmlcnn", "fasttext", "swem", "sentence", "tfidf_linear", "hybrid"}
 
 
 def dataset(count: int = 24, num_labels: int = 5, seed: int = 0, unseen: int = 0) -> DocumentDataset:

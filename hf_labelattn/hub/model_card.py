@@ -223,6 +223,8 @@ def _chunk_size(config: dict) -> int | None:
     """Tokens at once, for PLANT and transformers; other models read whole documents."""
     if config["model_type"] == "interaction" and config.get("base_config"):
         return _chunk_size(config["base_config"])
+    if config["model_type"] == "hybrid":
+        return next((size for part in config["part_configs"] if (size := _chunk_size(part))), None)
     if config["model_type"] == "plant" or config.get("encoder") == "transformer":
         return config.get("chunk_size", 72 if config["model_type"] == "plant" else 512)
     return None

@@ -124,6 +124,13 @@ PLM_CA = Paper(
     2024,
     "EMNLP",
 )
+SENTENCE_BERT = Paper(
+    "reimers2019sentence",
+    "Reimers, Nils and Gurevych, Iryna",
+    "Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks",
+    2019,
+    "EMNLP",
+)
 # Encoder and attention of `LabelAttentionConfig` to the name and the paper of the combination.
 ZOO = {
     ("cnn", "max"): ("CNN", KIM),
@@ -137,6 +144,7 @@ ZOO = {
     ("identity", "mean"): ("SWEM", SWEM),
     ("transformer", "laat"): ("PLM-ICD", PLM_ICD),
     ("transformer", "cross"): ("PLM-CA", PLM_CA),
+    ("transformer", "unit_mean"): ("classifier of sentence embeddings", SENTENCE_BERT),
 }
 
 
@@ -154,6 +162,10 @@ def describe_model(config: dict) -> tuple[str, tuple[Paper, ...]]:
         base = config.get("base_config")
         name, papers = describe_model(base) if base else ("", ())
         return f"interaction matching over {name}" if base else "interaction matching", (INTERACTION, *papers)
+    if model_type == "hybrid":
+        described = [describe_model(part) for part in config.get("part_configs") or []]
+        papers = tuple(dict.fromkeys(paper for _, found in described for paper in found))
+        return "sum of " + " and ".join(name for name, _ in described), papers
     if model_type == "label_attention":
         pair = (config.get("encoder", "cnn"), config.get("attention", "caml"))
         name, paper = ZOO.get(pair, (f"{pair[0]} encoder with {pair[1]} attention", CAML))

@@ -27,11 +27,12 @@ class MatchReader:
     @classmethod
     def of(cls, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> "MatchReader | None":
         """The reader a model needs; None where the base's tokens say it all."""
-        if model.config.model_type != "interaction":
+        if model.config.model_type not in ("interaction", "hybrid"):
             return None
         if model.config.match_vocab_size is not None:
             return cls(model, tokenizer, model.match_tokenizer())
-        unknown_described = bool((model.matcher.label_keys < 0).any())
+        joint = model.matching if model.config.model_type == "hybrid" else model
+        unknown_described = joint is not None and bool((joint.matcher.label_keys < 0).any())
         return cls(model, tokenizer, tokenizer) if unknown_described else None
 
     @property

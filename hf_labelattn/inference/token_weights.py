@@ -52,6 +52,7 @@ def token_weights(
         "leam": _leam,
         "plant": _plant,
         "interaction": partial(_interaction, match_words=match_words),
+        "hybrid": partial(_hybrid, match_words=match_words),
     }.get(model.config.model_type, input_gradients)
     return shares(read(model, input_ids, attention_mask, label_ids).float() * attention_mask.flatten())
 
@@ -155,6 +156,33 @@ def _interaction(
     base = torch.zeros_like(window)
     base[columns >= 0] = token_weights(model.base, ids, mask, columns[columns >= 0])
     return mixed(base, window, torch.where(columns >= 0, matched, 1.0))
+
+
+def _hybrid(
+    model: nn.Module, ids: Tensor, mask: Tensor, labels: Tensor, match_words: MatchWords | None = None
+) -> Tensor:
+    """What the parts that read words point at, each with its weight times the probability it gives."""
+    inputs = {} if match_words is None else match_words.inputs
+    output = model(ids, mask, return_dict=True, **inputs)
+    speaks = model.part_weights[:, None] * output.part_logits[0][:, labels].sigmoid()  # [parts, l]
+    hashes = {"match_hash": inputs["match_hash"]} if "match_hash" in inputs else {}
+    words = (ids, mask) if match_words is None else (inputs["match_input_ids"], inputs["match_attention_mask"])
+    total = torch.zeros(len(labels), words[0].numel(), device=ids.device)
+    for part, pieces, spoken in zip(model.parts, model.config.reads_pieces, speaks, strict=True):
+        known = labels < part.config.num_labels
+        if pieces or not known.any():
+            continue
+        own = MatchWords(hashes, torch.zeros(0, 2)) if hashes and part.config.model_type == "interaction" else None
+        total[known] += spoken[known, None] * token_weights(part, *words, labels[known], own)
+    return total if match_words is None else _spread(total, match_words.tokens, ids.numel())
+
+
+def _spread(weights: Tensor, tokens: Tensor, count: int) -> Tensor:
+    """Weights `[l, words]` of words as weights `[l, count]` of the tokens they are made of."""
+    result = torch.zeros(len(weights), count, device=weights.device)
+    for word, (first, last) in enumerate(tokens.tolist()):
+        result[:, first : last + 1] += weights[:, word : word + 1] / (last + 1 - first)
+    return result
 
 
 def input_gradients(model: nn.Module, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor:

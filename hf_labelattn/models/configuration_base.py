@@ -50,3 +50,13 @@ class LabelClassifierConfig(PreTrainedConfig):
     def window_tokens(self) -> int:
         """Tokens whose activations are held at once."""
         return self.chunk_size * self.bptt_chunks
+
+    @property
+    def label_names(self) -> list[str]:
+        """The labels in the order of the logits."""
+        return [self.id2label[i] for i in range(self.num_labels)]
+
+    def rename_labels(self, names: list[str]) -> None:
+        """Set the labels, in the order of the logits."""
+        self.id2label = dict(enumerate(names))
+        self.label2id = {name: i for i, name in enumerate(names)}

@@ -8,7 +8,7 @@ from transformers import AutoConfig, PreTrainedConfig
 from .configuration_base import LabelClassifierConfig
 
 Encoder = Literal["identity", "ngram_hash", "cnn", "multires", "gru", "lstm", "transformer"]
-Attention = Literal["max", "mean", "last", "dynamic_max", "caml", "laat", "joint_laat", "cross"]
+Attention = Literal["max", "mean", "unit_mean", "last", "dynamic_max", "caml", "laat", "joint_laat", "cross"]
 
 PRESETS: dict[str, dict[str, Any]] = {
     "cnn": {"encoder": "cnn", "attention": "max", "kernel_sizes": [3, 4, 5], "hidden_size": 100, "activation": "relu"},
@@ -36,6 +36,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     "fasttext": {"encoder": "ngram_hash", "attention": "mean", "dropout": 0.0, "embedding_size": 100},
     "swem": {"encoder": "identity", "attention": "mean"},
     "plm_icd": {"encoder": "transformer", "attention": "laat", "attention_size": 256, "chunk_size": 128},
+    "sentence": {
+        **{"encoder": "transformer", "attention": "unit_mean", "dropout": 0.0},
+        **{"chunk_size": 128, "max_chunks": 2},
+    },
     "plm_ca": {"encoder": "transformer", "attention": "cross", "chunk_size": 128},
 }
 
@@ -61,11 +65,14 @@ class LabelAttentionConfig(LabelClassifierConfig):
         num_buckets: Rows shared by the hashed n-grams.
         description_weight: Weight of DR-CAML's description regulariser; 0 leaves it out.
         description_length: Words kept per description (set when descriptions are given to the model).
+        description_scale: Weight of a label's description vector in the classifier of `attention="unit_mean"`.
+        new_label_bias: Bias of labels that are added to it.
         label_parents: For each label the index of its parent code (JointLAAT).
         parent_size: Width of JointLAAT's projection of the predicted parents.
         parent_loss_weight: Weight of JointLAAT's loss on the parents.
         attend_to_padding: Let padding take part in attention and pooling, as several published codes did. Only to
             reproduce them: predictions then depend on the batch.
+        max_chunks: Read only the first chunks of a document (transformers); None reads all.
         backbone_config: Configuration of the transformer that reads the chunks (`encoder="transformer"`).
     """
 
@@ -88,10 +95,13 @@ class LabelAttentionConfig(LabelClassifierConfig):
     num_buckets: int = 500_000
     description_weight: float | int = 0.0
     description_length: int = 0
+    description_scale: float | int = 0.0
+    new_label_bias: float | int = -8.0
     label_parents: list[int] | None = None
     parent_size: int = 128
     parent_loss_weight: float | int = 1.0
     attend_to_padding: bool = False
+    max_chunks: int | None = None
     backbone_config: PreTrainedConfig | dict | None = None
 
     def __post_init__(self, **kwargs):

@@ -38,6 +38,11 @@ class LabelClassifierPreTrainedModel(PreTrainedModel):
         else:
             super()._init_weights(module)
 
+    @property
+    def label_names(self) -> list[str]:
+        """The labels in the order of the logits."""
+        return self.config.label_names
+
     def classification_loss(self, logits: Tensor, labels: Tensor | None) -> Tensor | None:
         """The loss for `config.problem_type`, or None without labels."""
         return None if labels is None else classification_loss(logits, labels, self.config.problem_type)

@@ -13,17 +13,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import (
     AutoModelForSequenceClassification,
-    AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
-    PreTrainedTokenizerBase,
-    PreTrainedTokenizerFast,
 )
 from transformers import initialization as init
-from transformers.utils import cached_file
 
 from .configuration_interaction import InteractionConfig
-from .functional_matching import LabelWords, left_aligned, surface_hashes, word_keys
+from .functional_matching import LabelWords, left_aligned, word_keys
 from .label_matching import (
     InteractionState,
     LabelMatcher,
@@ -34,10 +30,9 @@ from .label_matching import (
 )
 from .modeling_base import LabelClassifierPreTrainedModel
 from .outputs import LabelAttentionOutput
+from .word_reading import MATCH_TOKENIZER_FILE, ReadsWords
 
 logger = logging.getLogger(__name__)
-
-MATCH_TOKENIZER_FILE = "tokenizer_match.json"
 
 
 @dataclass
@@ -54,14 +49,6 @@ class InteractionOutput(LabelAttentionOutput):
     match_position: torch.Tensor | None = None
     match_scores: torch.Tensor | None = None
     base_logits: torch.Tensor | None = None
-
-
-def load_match_tokenizer(folder: str) -> PreTrainedTokenizerFast:
-    """The tokenizer of a matcher that does not read the base's tokens; saved beside the model, or on the Hub."""
-    file = cached_file(folder, MATCH_TOKENIZER_FILE)
-    return PreTrainedTokenizerFast(
-        tokenizer_file=file, unk_token="[UNK]", pad_token="[PAD]", split_special_tokens=True
-    )
 
 
 def build_base(config: PreTrainedConfig | None) -> PreTrainedModel | None:
@@ -90,7 +77,7 @@ def word_table(base: PreTrainedModel | None) -> Tensor | None:
     return base.get_input_embeddings().weight
 
 
-class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
+class InteractionForMultiLabel(ReadsWords, LabelClassifierPreTrainedModel):
     """Any multi-label classifier, joined with a matcher that finds the labels' descriptions in the text.
 
     Labels can be added and removed without training; see [`add_labels`], [`remove_labels`], [`score_labels`].
@@ -168,11 +155,6 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
         learned = self.config.term_weighting == "learned"
         table.copy_(weights.double().expm1().log() if learned else weights)
 
-    @property
-    def label_names(self) -> list[str]:
-        """The labels in the order of the logits."""
-        return [self.config.id2label[i] for i in range(self.config.num_labels)]
-
     def set_label_descriptions(self, descriptions: Mapping[str, str], tokenizer=None) -> None:
         """Give labels their descriptions; a label without one keeps only the base's score.
 
@@ -206,7 +188,7 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
             self.config.label_thresholds = [*thresholds, *[self.config.threshold] * len(keys)]
         if self.config.training_counts is not None:
             self.config.training_counts = [*self.config.training_counts, *[0] * len(keys)]
-        self._set_labels([*self.label_names, *descriptions])
+        self.config.rename_labels([*self.label_names, *descriptions])
         self.config.label_descriptions = {**(self.config.label_descriptions or {}), **descriptions}
 
     def remove_labels(self, labels: Iterable[str]) -> None:
@@ -221,7 +203,7 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
             self.config.label_thresholds = [self.config.label_thresholds[i] for i in keep]
         if self.config.training_counts is not None:
             self.config.training_counts = [self.config.training_counts[i] for i in keep]
-        self._set_labels([self.label_names[i] for i in keep])
+        self.config.rename_labels([self.label_names[i] for i in keep])
         texts = self.config.label_descriptions or {}
         self.config.label_descriptions = {name: text for name, text in texts.items() if name not in labels}
 
@@ -235,10 +217,6 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
         self.matcher.set_words(words)
         self.config.num_label_words, self.config.num_label_terms = len(words.keys), len(words.rows)
 
-    def _set_labels(self, names: list[str]) -> None:
-        self.config.id2label = dict(enumerate(names))
-        self.config.label2id = {name: i for i, name in enumerate(names)}
-
     def _description_keys(self, texts: list[str], tokenizer) -> list[Tensor]:
         """The words of each description, as far as `max_description_tokens`."""
         limit = self.config.max_description_tokens
@@ -247,16 +225,6 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
         if cut:
             logger.warning("%d descriptions are cut to `max_description_tokens=%d` words", cut, limit)
         return [torch.tensor(row[:limit], dtype=torch.long) for row in words]
-
-    def text_keys(self, texts: list[str], tokenizer=None) -> list[list[int]]:
-        """The words of texts as the matcher sees them: ids, and minus the hash of words outside the vocabulary."""
-        encoded = self.match_tokenizer(tokenizer)(texts, add_special_tokens=False, return_offsets_mapping=True)
-        unknown = self.config.unk_token_id
-        keys = []
-        for text, ids, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
-            hashes = surface_hashes(text, ids, offsets, unknown)
-            keys.append([-h if h else i for i, h in zip(ids, hashes, strict=True)])
-        return keys
 
     def score_labels(
         self,
@@ -455,16 +423,3 @@ class InteractionForMultiLabel(LabelClassifierPreTrainedModel):
             alone = self.combination(nothing, nothing.bool(), scores, self.matcher.label_lengths > 0)
             loss = loss + self.config.match_loss_weight * self.classification_loss(alone, labels)
         return loss
-
-    def match_tokenizer(self, tokenizer: PreTrainedTokenizerBase | None = None) -> PreTrainedTokenizerBase:
-        """The given tokenizer, or the one saved beside this model for the matcher."""
-        if tokenizer is not None:
-            return tokenizer
-        try:
-            if self.config.match_vocab_size is not None:
-                return load_match_tokenizer(self.config.name_or_path)
-            return AutoTokenizer.from_pretrained(self.config.name_or_path)
-        except (OSError, ValueError) as error:
-            raise ValueError(
-                f"No tokenizer was given and none is saved at {self.config.name_or_path!r}. Pass `tokenizer=`."
-            ) from error

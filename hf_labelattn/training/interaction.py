@@ -20,9 +20,10 @@ from ..models.configuration_interaction import InteractionConfig
 from ..models.configuration_label_attention import PRESETS, LabelAttentionConfig
 from ..models.configuration_leam import LEAMConfig
 from ..models.configuration_tfidf_linear import TfidfLinearConfig
-from ..models.modeling_interaction import MATCH_TOKENIZER_FILE, InteractionForMultiLabel, word_table
+from ..models.modeling_interaction import InteractionForMultiLabel, word_table
 from ..models.modeling_label_attention import LabelAttentionForMultiLabel
 from ..models.modeling_leam import LEAMForSequenceClassification
+from ..models.word_reading import MATCH_TOKENIZER_FILE
 from .experiment import inherit_terms
 from .interaction_data import MatchingData
 from .linear import fit_tfidf_linear

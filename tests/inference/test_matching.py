@@ -11,7 +11,8 @@ from hf_labelattn.inference.evidence import evidence_quality, explain
 from hf_labelattn.inference.matching import MatchReader, pieces_as_text
 from hf_labelattn.inference.prediction import Predictor
 from hf_labelattn.inference.streaming import NoteReader
-from hf_labelattn.models.modeling_interaction import MATCH_TOKENIZER_FILE, InteractionForMultiLabel
+from hf_labelattn.models.modeling_interaction import InteractionForMultiLabel
+from hf_labelattn.models.word_reading import MATCH_TOKENIZER_FILE
 
 from .. import tiny
 from .notes import piece_tokenizer

@@ -1,0 +1,136 @@
+"""A classifier of sentence embeddings: the encoder stays as it is, its label rows start at the descriptions."""
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from tqdm.auto import tqdm
+from transformers import PreTrainedTokenizerBase
+
+from ..data.chunking import chunk_layout
+from ..data.collator import ChunkedDocumentCollator
+from ..data.documents import DocumentDataset
+from ..evaluation.metrics import average_precision_macro
+from ..evaluation.targets import SparseTargets, as_targets
+from ..models.modeling_hybrid import description_points
+from ..models.modeling_label_attention import LabelAttentionForMultiLabel
+from .linear import as_label_pairs, prior_logits
+
+logger = logging.getLogger(__name__)
+
+ITERATIONS = 60
+
+
+@dataclass(frozen=True)
+class Head:
+    """Rows of a classifier.
+
+    Attributes:
+        weight: `[labels, features]`.
+        bias: `[labels]`.
+        scale: Weight of the description vectors the rows were drawn towards.
+    """
+
+    weight: Tensor
+    bias: Tensor
+    scale: float
+
+
+def document_vectors(
+    model: LabelAttentionForMultiLabel, documents: DocumentDataset, tokenizer: PreTrainedTokenizerBase, batch: int = 32
+) -> Tensor:
+    """What the classifier sees of each document, `[documents, features]`, with a progress bar."""
+    layout = chunk_layout(model.config, tokenizer)
+    collate = ChunkedDocumentCollator(documents.num_labels, layout, model.config.pad_token_id or 0)
+    order = np.argsort(documents.lengths, kind="stable")
+    found = torch.zeros(len(documents), model.attention.classifier.in_features)
+    with tqdm(total=len(order), desc="embedding", unit=" documents", delay=2, disable=None) as bar:
+        for start in range(0, len(order), batch):
+            rows = order[start : start + batch]
+            inputs = collate([documents[i] for i in rows])
+            vectors = model.document_vectors(
+                inputs["input_ids"].to(model.device), inputs["attention_mask"].to(model.device)
+            )
+            found[torch.from_numpy(rows)] = vectors.cpu()
+            bar.update(len(rows))
+    return found
+
+
+def truth_of(documents: DocumentDataset) -> SparseTargets:
+    """The labels of documents, those of the label set only."""
+    return as_label_pairs(documents.labels, len(documents), documents.num_labels)
+
+
+def fit_head(
+    vectors: Tensor, truth: SparseTargets, points: Tensor, strength: float, scale: float, single: bool
+) -> Head:
+    """Logistic regression whose rows are drawn towards `scale` times the labels' description vectors.
+
+    Args:
+        vectors: `[documents, features]`.
+        truth: Their labels.
+        points: `[labels, features]`.
+        strength: How strongly (the inverse variance of a normal prior).
+        scale: Weight of the description vectors.
+        single: Each document has exactly one label (softmax instead of one sigmoid per label).
+    """
+    start, prior = scale * points, torch.from_numpy(prior_logits(truth)).float()
+    weight = start.clone().requires_grad_()
+    bias = (prior - vectors.mean(0) @ start.T).requires_grad_()
+    target = torch.from_numpy(truth.dense()).float()
+    optimizer = torch.optim.LBFGS([weight, bias], max_iter=ITERATIONS, history_size=6, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        logits = vectors @ weight.T + bias
+        likely = (
+            F.cross_entropy(logits, target, reduction="sum")
+            if single
+            else F.binary_cross_entropy_with_logits(logits, target, reduction="sum")
+        )
+        value = likely + strength / 2 * (weight - start).square().sum()
+        value.backward()
+        return value
+
+    optimizer.step(loss)
+    # A label without a training document has learned nothing but to be absent.
+    unseen = torch.from_numpy(truth.label_counts == 0)
+    weight, bias = weight.detach(), bias.detach()
+    lowest = bias[~unseen].min() if (~unseen).any() else bias.min()
+    return Head(torch.where(unseen[:, None], start, weight), torch.where(unseen, lowest, bias), scale)
+
+
+def fit_sentence(
+    model: LabelAttentionForMultiLabel,
+    splits: dict[str, DocumentDataset],
+    descriptions: list[str],
+    tokenizer: PreTrainedTokenizerBase,
+    strengths: tuple[float, ...] = (0.1, 1.0),
+    scales: tuple[float, ...] = (0.0, 8.0),
+) -> LabelAttentionForMultiLabel:
+    """Fit the label rows on the training documents; strength and scale are those that rank dev documents best."""
+    model.eval()
+    points = description_points(model, descriptions, tokenizer).cpu()
+    train, dev = (document_vectors(model, splits[name], tokenizer) for name in ("train", "validation"))
+    truth, dev_truth = truth_of(splits["train"]), truth_of(splits["validation"])
+    single, best, best_score = model.config.problem_type == "single_label_classification", None, -np.inf
+    for strength in strengths:
+        for scale in scales if points.any() else (0.0,):
+            head = fit_head(train, truth, points, strength, scale, single)
+            score = average_precision_macro((dev @ head.weight.T + head.bias).numpy(), as_targets(dev_truth))
+            logger.info("strength %g, descriptions × %g: macro average precision %.4f on dev", strength, scale, score)
+            if score > best_score:
+                best, best_score = head, score
+    set_head(model, best)
+    return model
+
+
+@torch.no_grad()
+def set_head(model: LabelAttentionForMultiLabel, head: Head) -> None:
+    """Put the rows into the classifier."""
+    model.attention.classifier.weight.copy_(head.weight)
+    model.attention.classifier.bias.copy_(head.bias)
+    model.config.description_scale, model.config.new_label_bias = head.scale, float(head.bias.min())

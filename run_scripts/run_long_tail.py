@@ -1,0 +1,105 @@
+"""Train the hybrid for long tails of labels: linear model + matching of descriptions + sentence embeddings.
+
+    python run_scripts/run_long_tail.py --train_file train.jsonl --test_file test.jsonl --label_file labels.jsonl \
+        --word_vectors glove.6B.50d.txt --backbone sentence-transformers/all-MiniLM-L6-v2 --output_dir runs/long_tail
+
+Each part is trained by itself and left in `parts/` of the output folder; a few weights, the same for all labels, join
+them on the development split. `--word_vectors` and `--backbone` may be left out; `--parts runs/plant` adds trained
+models. The result is one checkpoint. Every option can also stand in one JSON file, given as the only argument; the
+same command continues a killed run.
+"""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from transformers import AutoModelForSequenceClassification, set_seed
+
+from hf_labelattn import (
+    DataArguments,
+    HybridForMultiLabel,
+    InteractionArguments,
+    LabelAttentionForMultiLabel,
+    LabelAttnTrainingArguments,
+    LongTailArguments,
+    add_pieces,
+    fit_linear,
+    fit_sentence,
+    fit_weights,
+    fitting_data,
+    frozen_parts,
+    is_finished,
+    join_matcher,
+    joint_rates,
+    linear_config,
+    load_part,
+    load_tokenizer,
+    make_trainer,
+    new_base,
+    parse_arguments,
+    prepare_data,
+    prepare_matching_data,
+    run,
+    save_words,
+    train_and_report,
+)
+
+
+def words_part(args: LongTailArguments, data_args, training: LabelAttnTrainingArguments, data, folder: Path):
+    """The linear model, joined with the matching of descriptions; trained once, then read from its folder."""
+    if not (folder / "results.json").exists():
+        own = replace(training, output_dir=str(folder), push_to_hub=False)
+        asked = InteractionArguments(base="linear", word_vectors=args.word_vectors)
+        if args.match and not args.single_label:
+            model = join_matcher(new_base(asked, data), data, asked)
+            own.frozen, own.learning_rates = frozen_parts(asked), joint_rates(model, own.learning_rate)
+            trained = fitting_data(data, asked)
+        else:
+            config = linear_config(asked, data)
+            config.problem_type = data.config_fields(args.single_label)["problem_type"]
+            model, trained = fit_linear(data.splits["train"], data.splits["validation"], config), data
+        train_and_report(make_trainer(model, trained, own), trained, data_args, train=trained is not data)
+    return AutoModelForSequenceClassification.from_pretrained(folder)
+
+
+def sentence_part(args: LongTailArguments, data, splits, tokenizer, folder: Path):
+    """The classifier of sentence embeddings; fitted once, then read from its folder."""
+    if not (folder / "config.json").exists():
+        fields = data.config_fields(args.single_label) | {"vocab_size": len(tokenizer)}
+        fields["pad_token_id"] = tokenizer.pad_token_id
+        model = LabelAttentionForMultiLabel.from_backbone(args.backbone, "sentence", **fields)
+        texts = [text or "" for text in data.labels.descriptions]
+        fit_sentence(model, splits, texts, tokenizer).save_pretrained(folder)
+    return AutoModelForSequenceClassification.from_pretrained(folder)
+
+
+def main() -> None:
+    """Files → documents → parts → weights on dev → results."""
+    args, data_args, training = parse_arguments(LongTailArguments, DataArguments, LabelAttnTrainingArguments)
+    if is_finished(training.output_dir, data_args.overwrite):
+        return
+    started, folder = time.perf_counter(), Path(training.output_dir) / "parts"
+    tokenizer = load_tokenizer(data_args.tokenizer_name) if data_args.tokenizer_name else None
+    data = prepare_matching_data(data_args, args.word_vectors, tokenizer)
+    set_seed(training.seed)
+    parts = {"words": words_part(args, data_args, training, data, folder / "words")}
+    for path in args.folders:
+        parts[path.name] = load_part(path, data.tokenizer, AutoModelForSequenceClassification.from_pretrained)
+    separate = {"unk_token_id": data.tokenizer.unk_token_id}
+    if args.backbone:
+        pieces = load_tokenizer(args.backbone)
+        splits = prepare_data(data_args, pieces).splits
+        parts["sentence"] = sentence_part(args, data, splits, pieces, folder / "sentence")
+        separate["match_vocab_size"] = len(data.tokenizer)
+        data = add_pieces(data, splits, pieces)
+    fields = data.config_fields(args.single_label)
+    kept = ("label_descriptions", "training_data", "training_counts")
+    model = HybridForMultiLabel.from_parts(parts, **separate, **{name: fields[name] for name in kept})
+    save_words(data, training.output_dir)
+    print("weights:", fit_weights(model, data))
+    trainer = make_trainer(model, data, training)
+    train_and_report(trainer, data, data_args, train=False, seconds_before=time.perf_counter() - started)
+
+
+if __name__ == "__main__":
+    run(main)
