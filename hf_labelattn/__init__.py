@@ -127,7 +127,7 @@ from .training.linear import fit_tfidf_linear
 from .training.plant_stages import PlantArguments, StageCache, apply_recipe, plant_classifier
 from .training.results import metrics_table, write_label_results
 from .training.scoring import threshold_logits
-from .training.sentence import fit_sentence
+from .training.sentence import fit_sentence, new_sentence_model
 from .training.starting_points import label_parents, load_embeddings, set_label_prior
 from .training.text_streams import read_texts
 from .training.trainer import LabelAttnTrainer
@@ -263,6 +263,7 @@ __all__ = [
     "mimic_subset_names",
     "multilabel_metrics",
     "new_base",
+    "new_sentence_model",
     "onnx_difference",
     "parent_code",
     "parse_arguments",

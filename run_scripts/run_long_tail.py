@@ -19,7 +19,6 @@ from hf_labelattn import (
     DataArguments,
     HybridForMultiLabel,
     InteractionArguments,
-    LabelAttentionForMultiLabel,
     LabelAttnTrainingArguments,
     LongTailArguments,
     add_pieces,
@@ -36,6 +35,7 @@ from hf_labelattn import (
     load_tokenizer,
     make_trainer,
     new_base,
+    new_sentence_model,
     parse_arguments,
     prepare_data,
     prepare_matching_data,
@@ -65,9 +65,7 @@ def words_part(args: LongTailArguments, data_args, training: LabelAttnTrainingAr
 def sentence_part(args: LongTailArguments, data, splits, tokenizer, folder: Path):
     """The classifier of sentence embeddings; fitted once, then read from its folder."""
     if not (folder / "config.json").exists():
-        fields = data.config_fields(args.single_label) | {"vocab_size": len(tokenizer)}
-        fields["pad_token_id"] = tokenizer.pad_token_id
-        model = LabelAttentionForMultiLabel.from_backbone(args.backbone, "sentence", **fields)
+        model = new_sentence_model(args.backbone, tokenizer, **data.config_fields(args.single_label))
         texts = [text or "" for text in data.labels.descriptions]
         fit_sentence(model, splits, texts, tokenizer).save_pretrained(folder)
     return AutoModelForSequenceClassification.from_pretrained(folder)

@@ -42,6 +42,8 @@ def check_exportable(config) -> None:
         problem = "has a linear prior, which needs the whole document. Export a model trained without `--prior`."
     elif kind == "interaction":
         problem = "searches the text for descriptions. Export the folder of its base model."
+    elif kind == "label_attention" and config.max_chunks is not None:
+        problem = "reads only the first chunks. Train it with `--overrides '{\"max_chunks\": null}'`."
     elif kind not in ("plant", "label_attention"):
         problem = f"(`model_type={kind!r}`) needs the whole document. Export a PLANT or label-attention model."
     elif kind == "label_attention" and config.encoder in ("gru", "lstm") and config.bidirectional:

@@ -18,7 +18,7 @@ def can_stream(config) -> bool:
         return config.direction == "forward" and not both and config.prior_config is None
     if config.model_type == "interaction":
         return config.base_config is None or config.has_foreign_base or can_stream(config.base_config)
-    if config.model_type != "label_attention" or config.attention == "dynamic_max":
+    if config.model_type != "label_attention" or config.attention == "dynamic_max" or config.max_chunks is not None:
         return False
     recurrent = config.encoder in ("gru", "lstm") and not config.bidirectional
     return recurrent or config.encoder in ("transformer", "identity", "ngram_hash")

@@ -222,6 +222,8 @@ class LabelAttentionForMultiLabel(LabelClassifierPreTrainedModel):
     def _spans(self, input_ids: Tensor, attention_mask: Tensor | None, carried: DecoderState | None) -> list[Callable]:
         """The windows of a batch, each a function from the state before it to the state after it."""
         if self.config.encoder == "transformer":
+            if carried is not None and self.config.max_chunks is not None:
+                raise ValueError("`max_chunks` counts from the start of a document: pass it without `decoder_state`.")
             ids, mask = (t[:, : self.config.max_chunks] for t in self.chunk_view(input_ids, attention_mask))
             groups = windows(ids.shape[1], self.config.bptt_chunks)
             return [partial(self._read_chunks, ids[:, group], mask[:, group]) for group in groups]

@@ -8,13 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 from tqdm.auto import tqdm
-from transformers import PreTrainedTokenizerBase
+from transformers import AutoConfig, PreTrainedTokenizerBase
 
 from ..data.chunking import chunk_layout
 from ..data.collator import ChunkedDocumentCollator
 from ..data.documents import DocumentDataset
 from ..evaluation.metrics import average_precision_macro
-from ..evaluation.targets import SparseTargets, as_targets
+from ..evaluation.targets import SparseTargets
+from ..models.configuration_label_attention import PRESETS
 from ..models.modeling_hybrid import description_points
 from ..models.modeling_label_attention import LabelAttentionForMultiLabel
 from .linear import as_label_pairs, prior_logits
@@ -37,6 +38,15 @@ class Head:
     weight: Tensor
     bias: Tensor
     scale: float
+
+
+def new_sentence_model(backbone: str, tokenizer: PreTrainedTokenizerBase, **fields) -> LabelAttentionForMultiLabel:
+    """A classifier over a pretrained encoder, in chunks no longer than it can read."""
+    limit = getattr(AutoConfig.from_pretrained(backbone), "max_position_embeddings", None)
+    chunk_size = PRESETS["sentence"]["chunk_size"]
+    fields |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+    fields["chunk_size"] = min(chunk_size, limit or chunk_size)
+    return LabelAttentionForMultiLabel.from_backbone(backbone, "sentence", **fields)
 
 
 def document_vectors(
@@ -120,7 +130,7 @@ def fit_sentence(
     for strength in strengths:
         for scale in scales if points.any() else (0.0,):
             head = fit_head(train, truth, points, strength, scale, single)
-            score = average_precision_macro((dev @ head.weight.T + head.bias).numpy(), as_targets(dev_truth))
+            score = average_precision_macro((dev @ head.weight.T + head.bias).numpy(), dev_truth)
             logger.info("strength %g, descriptions × %g: macro average precision %.4f on dev", strength, scale, score)
             if score > best_score:
                 best, best_score = head, score
