@@ -42,9 +42,9 @@ ABSENT = "other libraries are not installed: `make bench-peers`, then `python -m
 def write_documents(folder: Path, count: int) -> None:
     """Files for both sides: rows with `words` for the peers are rows with `text` for us."""
     draw = random.Random(0)
-    notes = synthetic_notes(count + 64, 0, length_scale=0.4, validation_fraction=0.0, test_fraction=0.0)["train"]
+    notes = synthetic_notes(count + 64, 0, length_scale=0.4)
     found, vocabulary = [], set()
-    for row in notes:
+    for row in (row for split in notes.values() for row in split):
         words = re.findall(r"[^\W\d_]\w*", row["text"].lower())[: draw.choice((60, 100, 150, 300, 500))]
         vocabulary.update(words)
         found.append({"id": row["id"], "text": " ".join(words), "words": " ".join(words), "labels": row["labels"]})

@@ -144,7 +144,7 @@ ZOO = {
     ("identity", "mean"): ("SWEM", SWEM),
     ("transformer", "laat"): ("PLM-ICD", PLM_ICD),
     ("transformer", "cross"): ("PLM-CA", PLM_CA),
-    ("transformer", "unit_mean"): ("classifier of sentence embeddings", SENTENCE_BERT),
+    ("transformer", "unit_mean"): ("Sentence", SENTENCE_BERT),
 }
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ..models.encoders import reverse_rows
 from ..models.modeling_plant import reverse_chunks
@@ -196,7 +197,8 @@ def input_gradients(model: nn.Module, ids: Tensor, mask: Tensor, labels: Tensor)
             logits = model(*inputs).logits.amax(0)[labels]
         slopes = [torch.autograd.grad(logit, vectors, retain_graph=True) for logit in logits]
     rows = [[(g * v).sum(-1).flatten() for g, v in zip(row, vectors, strict=True)] for row in slopes]
-    return torch.stack([torch.cat(row) for row in rows]).detach()
+    weights = torch.stack([torch.cat(row) for row in rows]).detach()
+    return F.pad(weights, (0, ids.numel() - weights.shape[1]))  # chunks the model does not read say nothing
 
 
 @contextmanager

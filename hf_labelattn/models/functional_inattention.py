@@ -13,7 +13,8 @@ def order_keys(scores: Tensor) -> Tensor:
     tensor(True)
     """
     bits = (scores.float() + 0.0).view(torch.int32)  # -0.0 becomes 0.0
-    return (bits ^ ((bits >> 31) & 0x7FFFFFFF)).long() << 32
+    bits ^= (bits >> 31).bitwise_and_(0x7FFFFFFF)
+    return bits.long().bitwise_left_shift_(32)
 
 
 def top_positions(keys: Tensor, k: int, ranked: bool = False) -> Tensor:

@@ -129,7 +129,7 @@ def relevance_cells(
     """
     indptr = relevance.indptr[rows.start : rows.stop + 1]
     first, last = int(indptr[0]), int(indptr[-1])
-    column = column_of_token[relevance.token_ids[first:last]]
+    column = column_of_token.index_select(0, relevance.token_ids[first:last])
     present = (column < len(places.count)).nonzero()[:, 0]
     label = torch.searchsorted(indptr[1:], present + first, right=True)
     column = column[present]
