@@ -1,0 +1,1 @@
+"""What is tried on the library for minutes instead of seconds: `make stress`."""
