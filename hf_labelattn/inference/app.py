@@ -181,5 +181,5 @@ def launch_app(app: "gradio.Blocks", host: str = "127.0.0.1", port: int | None =
     looks = {"theme": gradio.themes.Default(**SYSTEM_FONTS), "css": STYLE, "footer_links": [], "ssr_mode": False}
     limits = {"max_file_size": 1, "app_kwargs": {"middleware": [Middleware(BodyLimit, max_bytes=app.max_bytes)]}}
     background = {"prevent_thread_lock": True, "quiet": True}
-    app.queue(max_size=32)
+    app.queue(max_size=256)  # visitors wait for each other; beyond this they are turned away
     return app.launch(server_name=host, server_port=port, **background, **private, **looks, **limits)[1]

@@ -1,0 +1,144 @@
+"""Two processes: the same training as one, ragged data, a process that dies, all of PLANT's stages."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from .forked import SCRIPTS, compute, run_script
+from .material import SMALL, jobs, make_material
+from .tally import Tally
+
+LAUNCH = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
+MINUTE = 60.0
+
+
+def run(tally: Tally, folder: Path, seed: int) -> None:
+    """Equality first, then the death of a process."""
+    material = make_material(folder / "material")
+    files = write_ragged(folder / "ragged")
+    with tally.trying("one process of 8 and two of 4 give the same weights", 2):
+        one_equals_two(folder, files)
+    with tally.trying("PLANT end to end in two processes", 2):
+        plant_in_two(folder, material)
+    with tally.fault("a process dies"):
+        tally.notes.append(one_dies(folder, files))
+
+
+def write_ragged(folder: Path) -> Path:
+    """Documents in an order and of lengths that leave one process short ones, none divisible by the batch."""
+    folder.mkdir()
+    for name, count in (("train", 61), ("validation", 13), ("test", 17)):
+        rows = []
+        for i in range(count):
+            labels = [f"0{k}" for k in range(5) if (i * 7 + k * 3) % 5 < 2]
+            words = [f"sign{label}" for label in labels] + [f"word{(i * k) % 20}" for k in range(i % 3 * 40)]
+            rows.append({"id": f"{name}{i}", "text": " ".join(words) if i % 11 else "", "labels": labels})
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return folder
+
+
+def caml(files: Path, output: Path, batch: int, epochs: int = 2) -> list:
+    data = [word for name in ("train", "validation", "test") for word in (f"--{name}_file", files / f"{name}.jsonl")]
+    overrides = json.dumps({"hidden_size": 16, "dropout": 0.0})
+    words = [*data, "--preset", "caml", "--overrides", overrides, *SMALL, "--output_dir", output]
+    return [*words, "--per_device_train_batch_size", batch, "--num_train_epochs", epochs]
+
+
+def launch(script: str, words: list, log: Path) -> subprocess.Popen:
+    command = [sys.executable, *LAUNCH, "--main_process_port", "0", SCRIPTS / script, *words]
+    with open(log, "w") as out:
+        return subprocess.Popen(list(map(str, command)), stdout=out, stderr=out, start_new_session=True)
+
+
+def finish(process: subprocess.Popen, log: Path, seconds: float = 600) -> None:
+    try:
+        code = process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise AssertionError(f"not done after {seconds:.0f} s: {log.read_text()[-800:]}") from None
+    assert code == 0, f"ended with {code}: {log.read_text()[-1200:]}"
+
+
+def one_equals_two(folder: Path, files: Path) -> None:
+    """61 documents in batches of 8: the last one has 5, three for one process and two for the other."""
+    log = folder / "two.log"
+    process = launch("run_label_attention.py", caml(files, folder / "two", 4), log)
+    run_script("run_label_attention.py", caml(files, folder / "one", 8), folder / "one.log")
+    finish(process, log)
+    compute(lambda: assert_near(folder / "one", folder / "two"), folder / "near.log")
+
+
+def assert_near(one: Path, two: Path) -> None:
+    """Weights and metrics of two runs are the same but for rounding."""
+    import numpy as np
+    from safetensors.numpy import load_file
+
+    first, second = (load_file(path / "model.safetensors") for path in (one, two))
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_allclose(second[name], value, atol=2e-5, err_msg=name)
+    first, second = (json.loads((path / "results.json").read_text())["metrics"]["test"] for path in (one, two))
+    for name, value in first.items():
+        np.testing.assert_allclose(second[name], value, atol=1e-3, err_msg=name)
+
+
+def plant_in_two(folder: Path, material: dict) -> None:
+    """Language model, relevance, ranker and classifier, all by two processes at once."""
+    job, log, output = jobs(material)["plant"], folder / "plant.log", folder / "plant"
+    finish(launch(job.script, job.words(output), log), log)
+    for name in ("results.json", "model.safetensors", "ranker/stage.json", "relevance/stage.json"):
+        assert (output / name).is_file(), f"no {name}"
+    again = folder / "plant_again.log"
+    finish(launch(job.script, job.words(output), again), again)
+    assert "holds a finished run" in again.read_text()
+
+
+def one_dies(folder: Path, files: Path) -> str:
+    """Kill one of two processes in training: the other ends in an error within a minute, and the run can go on."""
+    output, log = folder / "dies", folder / "dies.log"
+    process = launch("run_label_attention.py", caml(files, output, 4, epochs=200), log)
+    try:
+        wait_for(lambda: len(list(output.glob("checkpoint-*/trainer_state.json"))) > 1 or process.poll() is not None)
+        os.kill(worker(process.pid, rank=1), signal.SIGKILL)
+        killed = time.monotonic()
+        code = process.wait(MINUTE)
+        seconds = time.monotonic() - killed
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert code != 0, "it ended as if nothing had happened"
+    compute(lambda: assert_resumable(output), folder / "whole.log")
+    return f"after one of two processes was killed, the other ended with code {code} in {seconds:.1f} s"
+
+
+def assert_resumable(output: Path) -> None:
+    from hf_labelattn import LabelAttentionForMultiLabel, load_model
+    from hf_labelattn.training.checkpoints import last_whole_checkpoint
+
+    last = last_whole_checkpoint(output, world_size=2)
+    assert last is not None, sorted(path.name for path in output.rglob("*"))
+    load_model(LabelAttentionForMultiLabel, last)
+
+
+def worker(launcher: int, rank: int) -> int:
+    """The process of a rank below a launcher."""
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            variables = path.read_bytes().split(b"\0")
+            group = os.getpgid(int(path.parent.name))
+        except OSError:
+            continue
+        if group == launcher and f"RANK={rank}".encode() in variables:
+            return int(path.parent.name)
+    raise AssertionError(f"there is no process of rank {rank}")
+
+
+def wait_for(condition, seconds: float = 300) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.05)
