@@ -26,7 +26,7 @@ from hf_labelattn import synthetic_notes
 
 ROOT = Path(__file__).parent.parent
 PEERS = ROOT / ".venv-peers" / "bin" / "python"
-DOCUMENTS, SLOW_DOCUMENTS, EPOCHS_OF_BAGS = 800, 160, 5
+DOCUMENTS, SLOW_DOCUMENTS, EPOCHS_OF_BAGS = 1_600, 240, 3
 CONVOLUTIONS = {"kernel_sizes": [2, 4, 8], "hidden_size": 128, "dropout": 0.2}
 # libmultilabel's name of a network: our preset, its sizes, documents
 NETWORKS = {
