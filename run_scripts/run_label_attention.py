@@ -19,12 +19,14 @@ from hf_labelattn import (
     LabelAttnTrainingArguments,
     PreparedData,
     TfidfLinearConfig,
+    fit_sentence,
     fit_tfidf_linear,
     is_finished,
     label_parents,
     load_embeddings,
     load_tokenizer,
     make_trainer,
+    new_sentence_model,
     parse_arguments,
     prepare_data,
     run,
@@ -41,10 +43,10 @@ class ModelArguments:
         default="caml",
         metadata={
             "help": "linear, cnn, bigru, caml, dr_caml, laat, joint_laat, multirescnn, xmlcnn, fasttext, swem, "
-            "plm_icd or plm_ca."
+            "sentence (a classifier of a frozen encoder's embeddings), plm_icd or plm_ca."
         },
     )
-    backbone: str | None = field(default=None, metadata={"help": "Transformer for plm_icd and plm_ca."})
+    backbone: str | None = field(default=None, metadata={"help": "Transformer for sentence, plm_icd and plm_ca."})
     word_vectors: str | None = field(default=None, metadata={"help": "GloVe, word2vec or npy vectors to start from."})
     single_label: bool = field(default=False, metadata={"help": "Each document has exactly one label."})
     label_prior: bool = field(default=True, metadata={"help": "Start label biases at the training frequencies."})
@@ -60,6 +62,9 @@ def build_model(args: ModelArguments, data: PreparedData, overrides: dict):
         train, dev = data.splits["train"], data.splits["validation"]
         config = TfidfLinearConfig(**{"unk_token_id": data.tokenizer.unk_token_id, **fields})
         return fit_tfidf_linear(train.tokens, train.labels, config, dev=(dev.tokens, dev.labels))
+    if args.preset == "sentence":
+        model = new_sentence_model(args.backbone, data.tokenizer, **fields)
+        return fit_sentence(model, data.splits, [text or "" for text in data.labels.descriptions], data.tokenizer)
     if args.preset == "joint_laat":
         fields.setdefault("label_parents", label_parents(data.labels.names))
     if args.backbone is not None:
@@ -82,14 +87,14 @@ def main() -> None:
         return
     tokenizer = load_tokenizer(args.backbone) if args.backbone else None
     data = prepare_data(data_args, tokenizer)
-    trained = args.preset != "linear"
-    if not trained and training_args.max_tokens is not None:
+    trained = args.preset not in ("linear", "sentence")  # which are fitted where they are made
+    if args.preset == "linear" and training_args.max_tokens is not None:
         print("the linear model is fitted on whole documents and reads them whole: `max_tokens` is left out")
         training_args.max_tokens = None
     set_seed(training_args.seed)
     started = time.perf_counter()
     model = build_model(args, data, args.overrides or {})
-    fitted = time.perf_counter() - started if args.preset == "linear" else 0.0
+    fitted = 0.0 if trained else time.perf_counter() - started
     if trained and args.label_prior and not args.single_label:
         set_label_prior(model, data.counts, len(data.splits["train"]))
     train_and_report(make_trainer(model, data, training_args), data, data_args, train=trained, seconds_before=fitted)

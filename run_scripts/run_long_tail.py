@@ -4,9 +4,9 @@
         --word_vectors glove.6B.50d.txt --backbone sentence-transformers/all-MiniLM-L6-v2 --output_dir runs/long_tail
 
 Each part is trained by itself and left in `parts/` of the output folder; a few weights, the same for all labels, join
-them on the development split. `--word_vectors` and `--backbone` may be left out; `--parts runs/plant` adds trained
-models. The result is one checkpoint. Every option can also stand in one JSON file, given as the only argument; the
-same command continues a killed run.
+them on the development split. `--word_vectors` and `--backbone` may be left out; `--words`, `--sentence` and `--parts`
+take models that are trained already. The result is one checkpoint. Every option can also stand in one JSON file, given
+as the only argument; the same command continues a killed run.
 """
 
 import time
@@ -18,7 +18,6 @@ from transformers import AutoModelForSequenceClassification, set_seed
 from hf_labelattn import (
     DataArguments,
     HybridForMultiLabel,
-    InteractionArguments,
     LabelAttnTrainingArguments,
     LongTailArguments,
     add_pieces,
@@ -47,9 +46,9 @@ from hf_labelattn import (
 
 def words_part(args: LongTailArguments, data_args, training: LabelAttnTrainingArguments, data, folder: Path):
     """The linear model, joined with the matching of descriptions; trained once, then read from its folder."""
-    if not (folder / "results.json").exists():
+    if args.words is None and not (folder / "results.json").exists():
         own = replace(training, output_dir=str(folder), push_to_hub=False)
-        asked = InteractionArguments(base="linear", word_vectors=args.word_vectors)
+        asked = args.matching
         if args.match and not args.single_label:
             model = join_matcher(new_base(asked, data), data, asked)
             own.frozen, own.learning_rates = frozen_parts(asked), joint_rates(model, own.learning_rate)
@@ -59,16 +58,16 @@ def words_part(args: LongTailArguments, data_args, training: LabelAttnTrainingAr
             config.problem_type = data.config_fields(args.single_label)["problem_type"]
             model, trained = fit_linear(data.splits["train"], data.splits["validation"], config), data
         train_and_report(make_trainer(model, trained, own), trained, data_args, train=trained is not data)
-    return AutoModelForSequenceClassification.from_pretrained(folder)
+    return AutoModelForSequenceClassification.from_pretrained(args.words or folder)
 
 
 def sentence_part(args: LongTailArguments, data, splits, tokenizer, folder: Path):
     """The classifier of sentence embeddings; fitted once, then read from its folder."""
-    if not (folder / "config.json").exists():
+    if args.sentence is None and not (folder / "config.json").exists():
         model = new_sentence_model(args.backbone, tokenizer, **data.config_fields(args.single_label))
         texts = [text or "" for text in data.labels.descriptions]
         fit_sentence(model, splits, texts, tokenizer).save_pretrained(folder)
-    return AutoModelForSequenceClassification.from_pretrained(folder)
+    return AutoModelForSequenceClassification.from_pretrained(args.sentence or folder)
 
 
 def main() -> None:
@@ -77,15 +76,16 @@ def main() -> None:
     if is_finished(training.output_dir, data_args.overwrite):
         return
     started, folder = time.perf_counter(), Path(training.output_dir) / "parts"
-    tokenizer = load_tokenizer(data_args.tokenizer_name) if data_args.tokenizer_name else None
+    name = args.words or data_args.tokenizer_name
+    tokenizer = load_tokenizer(name) if name else None
     data = prepare_matching_data(data_args, args.word_vectors, tokenizer)
     set_seed(training.seed)
     parts = {"words": words_part(args, data_args, training, data, folder / "words")}
     for path in args.folders:
         parts[path.name] = load_part(path, data.tokenizer, AutoModelForSequenceClassification.from_pretrained)
     separate = {"unk_token_id": data.tokenizer.unk_token_id}
-    if args.backbone:
-        pieces = load_tokenizer(args.backbone)
+    if args.backbone or args.sentence:
+        pieces = load_tokenizer(args.backbone or args.sentence)
         splits = prepare_data(data_args, pieces).splits
         parts["sentence"] = sentence_part(args, data, splits, pieces, folder / "sentence")
         separate["match_vocab_size"] = len(data.tokenizer)

@@ -16,6 +16,7 @@ from ..evaluation.metrics import average_precision_macro
 from ..evaluation.targets import SparseTargets
 from ..models.modeling_hybrid import HybridForMultiLabel
 from ..models.word_reading import MATCH_TOKENIZER_FILE
+from .interaction import InteractionArguments
 from .interaction_data import MatchingData
 from .linear import sigmoid_calibration, softmax_scale
 from .sentence import truth_of
@@ -35,15 +36,52 @@ class LongTailArguments:
     backbone: str | None = field(
         default=None, metadata={"help": "Sentence encoder (any transformer): adds a classifier of its embeddings."}
     )
+    words: str | None = field(
+        default=None,
+        metadata={
+            "help": "Folder of a run of run_interaction.py --base linear (or of a linear model) to use as it is."
+        },
+    )
+    sentence: str | None = field(
+        default=None,
+        metadata={"help": "Folder of a run of run_label_attention.py --preset sentence to use as it is."},
+    )
     parts: str | None = field(
         default=None,
         metadata={
             "help": "Folders of further trained models, separated by commas, such as a PLANT. They must read the same "
-            "words: train them with --tokenizer_name of this run's parts/words."
+            "words: train them with --tokenizer_name of `words`, or of this run's parts/words."
+        },
+    )
+    fit_on: str = field(
+        default="dev",
+        metadata={
+            "help": "How the matching is fitted: dev (its few weights, on half of the development split) or cross_fit "
+            "(its word vectors too, on training documents, at the cost of five more linear fits)."
         },
     )
     match: bool = field(default=True, metadata={"help": "False leaves the matching of descriptions out."})
     single_label: bool = field(default=False, metadata={"help": "Each document has exactly one label (no matching)."})
+
+    def __post_init__(self):
+        if self.fit_on not in ("dev", "cross_fit"):
+            raise ValueError(f"`fit_on` is {self.fit_on!r}, but must be dev or cross_fit.")
+        if self.sentence and self.backbone:
+            raise ValueError("`--sentence` is a trained model and `--backbone` makes a new one: pass one of them.")
+        if self.words and self.word_vectors:
+            raise ValueError("`--words` is a trained model and `--word_vectors` are for a new one: pass one of them.")
+
+    @property
+    def matching(self) -> InteractionArguments:
+        """How the linear model is joined with the matching of descriptions."""
+        frozen = self.fit_on == "dev"
+        return InteractionArguments(
+            base="linear",
+            word_vectors=self.word_vectors,
+            fit_on=self.fit_on,
+            freeze_vectors=frozen,
+            term_weighting="idf",
+        )
 
     @property
     def folders(self) -> list[Path]:
@@ -70,7 +108,7 @@ def load_part(folder: Path, words: PreTrainedTokenizerBase, load) -> PreTrainedM
     if own.get_vocab() != words.get_vocab():
         raise ValueError(
             f"{folder} reads another vocabulary ({len(own):,} words) than the other parts ({len(words):,}). Train it "
-            "with `--tokenizer_name` of this run's parts/words."
+            "with `--tokenizer_name` of the folder in `--words`, or of this run's parts/words."
         )
     return load(str(folder)).eval()
 

@@ -40,8 +40,14 @@ class Head:
     scale: float
 
 
-def new_sentence_model(backbone: str, tokenizer: PreTrainedTokenizerBase, **fields) -> LabelAttentionForMultiLabel:
+def new_sentence_model(
+    backbone: str | None, tokenizer: PreTrainedTokenizerBase, **fields
+) -> LabelAttentionForMultiLabel:
     """A classifier over a pretrained encoder, in chunks no longer than it can read."""
+    if backbone is None:
+        raise ValueError(
+            "A classifier of sentence embeddings needs an encoder. Pass `--backbone` (a folder or Hub id)."
+        )
     limit = getattr(AutoConfig.from_pretrained(backbone), "max_position_embeddings", None)
     chunk_size = PRESETS["sentence"]["chunk_size"]
     fields |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}

@@ -57,6 +57,23 @@ def test_a_finished_part_is_not_trained_again(files, tmp_path):  # noqa: F811
     assert all(np.array_equal(first[name], again[name]) for name in first)
 
 
+def test_trained_parts_are_taken_as_they_are(files, backbone, tmp_path):  # noqa: F811
+    common = command(files, "unused")[2 : -len(SMALL) - 1]
+    common = common[: common.index("--output_dir")]
+    for script, folder, options in (
+        ("run_interaction.py", "words", ("--base", "linear", "--word_vectors", files / "vectors.txt", "--folds", 2)),
+        ("run_label_attention.py", "sentence", ("--preset", "sentence", "--backbone", backbone)),
+        ("run_long_tail.py", "joined", ("--words", tmp_path / "words", "--sentence", tmp_path / "sentence")),
+    ):
+        words = [sys.executable, ROOT / "run_scripts" / script, *common, *SMALL, *options]
+        call([str(word) for word in (*words, "--output_dir", tmp_path / folder)])
+    joined = load_file(tmp_path / "joined/model.safetensors")
+    for i, name in enumerate(("words", "sentence")):
+        for key, value in load_file(tmp_path / name / "model.safetensors").items():
+            np.testing.assert_array_equal(joined[f"parts.{i}.{key}"], value, err_msg=key)
+    assert not (tmp_path / "joined/parts").exists()
+
+
 def test_single_labels(tmp_path):
     folder = tiny.write_sign_documents(tmp_path)
     for name in ("train", "test"):
