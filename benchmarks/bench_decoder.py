@@ -27,6 +27,7 @@ from hf_labelattn.models.functional_planted import (
 VOCAB, LABELS, BATCH, HIDDEN, RANK, EMBEDDING = 60_000, 8_929, 16, 400, 256, 100
 RELEVANT = 200
 SLICE = 16
+WHY = "Pair scores, ranking and softmax are passes over labels × tokens beside the products, bound by memory."
 
 
 def draw_words(size, seed: int = 0) -> np.ndarray:
@@ -116,7 +117,7 @@ class DecoderCase:
         return (context * t["weight"]).sum(-1)
 
 
-def limit_row(length: int, labels: int, compiled: bool, train: bool, goal: float, repeats: int, why=None) -> dict:
+def limit_row(length: int, labels: int, compiled: bool, train: bool, goal: float, repeats: int) -> dict:
     """The decoder against its limit."""
     case = DecoderCase(length, labels, compiled)
     case.six_products()
@@ -127,7 +128,7 @@ def limit_row(length: int, labels: int, compiled: bool, train: bool, goal: float
     clock = race({"ours": ours, "products": limit}, repeats)
     name = f"PLANT decoder {'forward + backward' if train else 'forward'}, {'compiled' if compiled else 'plain'} pairs"
     name = f"{name}, B={BATCH}, T={length}, {labels:,} labels, d={HIDDEN}, h={RANK}"
-    found = row(name, clock, goal, reference="products", peak_mb=added, why=why)
+    found = row(name, clock, goal, reference="products", peak_mb=added, why=WHY)
     return {**found, "unit": f"× the {6 if train else 2} products"}
 
 

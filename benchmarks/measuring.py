@@ -4,6 +4,7 @@ A row is `{"name", "ratio", "goal", "unit", "ours_s", "reference_s", "peak_mb"}`
 """
 
 import multiprocessing
+import os
 import statistics
 import sys
 import threading
@@ -53,7 +54,15 @@ def make_row(
     rounded = {"ratio": _significant(ratio), "goal": goal, "unit": unit}
     seconds = {"ours_s": _significant(ours_s), "reference_s": _significant(reference_s)}
     found = {"name": name, **rounded, **seconds, "peak_mb": None if peak_mb is None else round(peak_mb)}
-    return found if is_met(found) else {**found, "note": why or "missed in this run; the reason is not known"}
+    if is_met(found):
+        return found
+    return {**found, "note": " ".join(filter(None, [why or "The reason is not known.", busy()]))}
+
+
+def busy() -> str | None:
+    """A sentence for a machine with more to do than it has processors: memory-bound work then slows down most."""
+    load, processors = os.getloadavg()[0], os.cpu_count()
+    return f"Measured at a load of {load:.0f} on {processors} processors." if load > processors + 1 else None
 
 
 def row(name: str, clock: Clock, goal: float, ours: str = "ours", reference: str = "limit", peak_mb=None, why=None):

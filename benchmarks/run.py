@@ -19,6 +19,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.measuring import busy
+
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
 
@@ -99,6 +101,8 @@ def main() -> None:
     print(f"\n{table(rows)}\n")
     missed = sum("note" in row for row in rows)
     print(f"{len(rows)} rows, {missed} missed, in {(time.perf_counter() - started) / 60:.1f} minutes")
+    if (note := busy()) is not None:
+        print(f"{note} Processor seconds count, but memory-bound rows come out slower than on an idle machine.")
     if not args.quick:
         from benchmarks.readme import write_readme
 
