@@ -127,6 +127,7 @@ from .training.linear import fit_tfidf_linear
 from .training.plant_stages import PlantArguments, StageCache, apply_recipe, plant_classifier
 from .training.results import metrics_table, write_label_results
 from .training.scoring import threshold_logits
+from .training.search import search_settings
 from .training.sentence import fit_sentence, new_sentence_model
 from .training.starting_points import label_parents, load_embeddings, set_label_prior
 from .training.text_streams import read_texts
@@ -292,6 +293,7 @@ __all__ = [
     "save_match_tokenizer",
     "save_whole",
     "save_words",
+    "search_settings",
     "search_threshold",
     "set_label_prior",
     "start_at_prior",

@@ -5,10 +5,14 @@
 
 Two processes: accelerate launch --multi_gpu --num_processes 2 run_scripts/run_label_attention.py … --use_cpu True
 Every option can also stand in one JSON file, given as the only argument. The same command continues a killed run.
+With `--search_trials 8 --search_space '{"learning_rate": [0.001, 0.003], "overrides.dropout": [0.2, 0.5]}'` settings
+are only compared, on the development split; the best are left in search.json.
 """
 
+import json
 import time
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from transformers import set_seed
 
@@ -30,6 +34,7 @@ from hf_labelattn import (
     parse_arguments,
     prepare_data,
     run,
+    search_settings,
     set_label_prior,
     train_and_report,
 )
@@ -53,6 +58,16 @@ class ModelArguments:
     overrides: dict | str | None = field(
         default=None, metadata={"help": "JSON of config fields, such as '{\"hidden_size\": 200}'."}
     )
+    search_trials: int = field(default=0, metadata={"help": "Settings of `search_space` to try on dev (0: train)."})
+    search_space: dict | str | None = field(
+        default=None, metadata={"help": "JSON of an argument, or overrides.FIELD, to the list of its values to try."}
+    )
+
+
+@lru_cache(maxsize=1)  # the trials of a search start from the same table
+def word_table(path: str, tokenizer):
+    """Word vectors of a tokenizer's words."""
+    return load_embeddings(path, tokenizer)
 
 
 def build_model(args: ModelArguments, data: PreparedData, overrides: dict):
@@ -70,7 +85,7 @@ def build_model(args: ModelArguments, data: PreparedData, overrides: dict):
     if args.backbone is not None:
         return LabelAttentionForMultiLabel.from_backbone(args.backbone, args.preset, **fields)
     if args.word_vectors is not None:
-        table = load_embeddings(args.word_vectors, data.tokenizer)
+        table = word_table(args.word_vectors, data.tokenizer)
         fields.setdefault("embedding_size", table.shape[1])
     model = LabelAttentionForMultiLabel(LabelAttentionConfig.preset(args.preset, **fields))
     if args.word_vectors is not None:
@@ -78,6 +93,27 @@ def build_model(args: ModelArguments, data: PreparedData, overrides: dict):
     if args.preset == "dr_caml":
         model.set_label_descriptions(data.description_ids())
     return model
+
+
+def start_model(args: ModelArguments, data: PreparedData, overrides: dict):
+    """A model to be trained, its label biases at the training frequencies unless that is not wanted."""
+    model = build_model(args, data, overrides)
+    if args.label_prior and not args.single_label:
+        set_label_prior(model, data.counts, len(data.splits["train"]))
+    return model
+
+
+def search(args: ModelArguments, data: PreparedData, training_args: LabelAttnTrainingArguments) -> None:
+    """Compare settings on the development split and print the best."""
+    overrides = args.overrides or {}
+    trainer = make_trainer(start_model(args, data, overrides), data, training_args)
+    best = search_settings(
+        trainer,
+        lambda fields: start_model(args, data, {**overrides, **fields}),
+        args.search_space or {},
+        args.search_trials,
+    )
+    print(f"best on dev: {json.dumps(best)}")
 
 
 def main() -> None:
@@ -92,12 +128,12 @@ def main() -> None:
         print("the linear model is fitted on whole documents and reads them whole: `max_tokens` is left out")
         training_args.max_tokens = None
     set_seed(training_args.seed)
-    started = time.perf_counter()
-    model = build_model(args, data, args.overrides or {})
-    fitted = 0.0 if trained else time.perf_counter() - started
-    if trained and args.label_prior and not args.single_label:
-        set_label_prior(model, data.counts, len(data.splits["train"]))
-    train_and_report(make_trainer(model, data, training_args), data, data_args, train=trained, seconds_before=fitted)
+    if args.search_trials:
+        return search(args, data, training_args)
+    started, worked = time.perf_counter(), time.process_time()
+    model = (start_model if trained else build_model)(args, data, args.overrides or {})
+    fitted = (0.0, 0.0) if trained else (time.perf_counter() - started, time.process_time() - worked)
+    train_and_report(make_trainer(model, data, training_args), data, data_args, trained, *fitted)
 
 
 if __name__ == "__main__":

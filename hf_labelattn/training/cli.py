@@ -17,8 +17,8 @@ from .watchdog import PredictionsCollapsed, TrainingDiverged
 def parse_arguments(*classes: type) -> tuple:
     """Parse the command line into dataclasses; its first word may name a JSON file, which the others override.
 
-    A field called `overrides`, `learning_rates` or `published` may be given as JSON text. The caller's module
-    docstring is shown by `--help`.
+    A field called `overrides`, `learning_rates`, `published` or `search_space` may be given as JSON text. The caller's
+    module docstring is shown by `--help`.
     """
     module = inspect.getmodule(inspect.stack()[1].frame)
     parser = HfArgumentParser(classes, description=(module.__doc__ or "").split("\n\n")[0])
@@ -27,7 +27,7 @@ def parse_arguments(*classes: type) -> tuple:
         words = [*_words(words[0], parser), *words[1:]]
     parsed = parser.parse_args_into_dataclasses(words)
     for arguments in parsed:
-        for name in ("overrides", "published"):
+        for name in ("overrides", "published", "search_space"):
             if isinstance(getattr(arguments, name, None), str):
                 setattr(arguments, name, _json(getattr(arguments, name), name))
     return parsed

@@ -92,20 +92,25 @@ def one_table(comparison: Comparison, rows: dict[str, list[dict]]) -> str:
     """A Markdown table: a row per model, then seeds, time, memory and significance against the reference."""
     order = [m for m in comparison.models if m in rows] + [m for m in rows if m not in comparison.models]
     reference = comparison.reference if comparison.reference in rows else None
-    heads = ["model", *map(column_name, comparison.metrics), "seeds", "train s", "MB"]
+    heads = ["model", *map(column_name, comparison.metrics), "seeds", "CPU s", "MB"]
     heads += [f"p against {reference}"] if reference else []
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for model in order:
         seeds = rows[model]
         cells = [cell_text([f["metrics"].get(metric) for f in seeds]) for metric in comparison.metrics]
-        cost = [_mean(seeds, "train_seconds"), _mean(seeds, "peak_memory_mb")]
+        cost = [_mean([_cpu_seconds(f) for f in seeds]), _mean([f.get("peak_memory_mb") for f in seeds])]
         tested = [_p_text(seeds, rows[reference]) if model != reference else ""] if reference else []
         lines.append("| " + " | ".join([model, *cells, str(len(seeds)), *cost, *tested]) + " |")
     return "\n".join(lines)
 
 
-def _mean(seeds: list[dict], name: str) -> str:
-    values = [figures[name] for figures in seeds if name in figures]
+def _cpu_seconds(figures: dict) -> float | None:
+    """CPU seconds of training: a busy machine stretches the others, which only the oldest cells have instead."""
+    return figures.get("train_cpu_seconds", figures.get("train_seconds"))
+
+
+def _mean(values: list[float | None]) -> str:
+    values = [value for value in values if value is not None]
     return f"{np.mean(values):.0f}" if values else "–"
 
 
@@ -180,11 +185,11 @@ def draw_cost_scatter(comparison: Comparison, found: Found, path: str | Path) ->
         for number, model in enumerate(comparison.models):
             seeds = [s for s in found.get((dataset, model, 1.0), []) if metric in s["metrics"]]
             if seeds:
-                x = max(1.0, np.mean([s["train_seconds"] for s in seeds]))
+                x = max(1.0, np.mean([_cpu_seconds(s) for s in seeds]))
                 y = np.mean([s["metrics"][metric] for s in seeds])
                 size = 20 + 60 * np.log10(1 + seeds[0].get("num_parameters", 0) / 1e4)
                 panel.scatter(x, y, size, color=f"C{number}", alpha=0.6, label=model)
-        panel.set(xscale="log", title=dataset, xlabel="training seconds", ylabel=column_name(metric))
+        panel.set(xscale="log", title=dataset, xlabel="CPU seconds of training", ylabel=column_name(metric))
         panel.margins(0.15)
     _finish(figure, panels, path)
 

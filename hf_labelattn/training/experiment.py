@@ -238,6 +238,7 @@ def train_and_report(
     data_args: DataArguments,
     train: bool = True,
     seconds_before: float = 0.0,
+    cpu_seconds_before: float | None = None,
 ) -> dict:
     """Train (continuing an interrupted run), evaluate on dev and test, and leave everything in the output folder.
 
@@ -247,6 +248,7 @@ def train_and_report(
         data_args: Says what to write.
         train: False for a model that is trained already.
         seconds_before: What its training took before, for the record.
+        cpu_seconds_before: The same in CPU seconds (default: the same number).
     """
     folder, started, worked = Path(trainer.args.output_dir), time.perf_counter(), time.process_time()
     if train:
@@ -255,6 +257,7 @@ def train_and_report(
             logger.warning("continuing the interrupted run at %s", last.name)
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
     trained, worked = seconds_before + time.perf_counter() - started, time.process_time() - worked
+    worked += seconds_before if cpu_seconds_before is None else cpu_seconds_before
     metrics = {}
     for name in ("validation", "test"):
         if name in data.splits:

@@ -99,11 +99,16 @@ def test_changed_arguments_make_a_cell_new(folder, tmp_path):
 
 
 def test_table_and_p_value():
-    good = [{"metrics": {"f1_micro": 0.9}, "label_average_precision": {str(i): 0.9 for i in range(20)}}]
-    poor = [{"metrics": {"f1_micro": 0.5}, "label_average_precision": {str(i): 0.1 for i in range(20)}}] * 2
+    names = [str(i) for i in range(20)]
+    good = [{"metrics": {"f1_micro": 0.9}, "label_average_precision": dict.fromkeys(names, 0.9)}]
+    poor = [{"metrics": {"f1_micro": 0.5}, "label_average_precision": dict.fromkeys(names, 0.1)}] * 2
+    good[0] |= {"train_seconds": 9.0, "train_cpu_seconds": 4.0}
+    poor[0] |= {"train_seconds": 7.0}
     comparison = Comparison({}, {"good": {}, "poor": {}}, metrics=["f1_micro"], reference="good")
     lines = one_table(comparison, {"good": good, "poor": poor}).splitlines()
-    assert lines[2].startswith("| good | .900 | 1 |") and lines[3].startswith("| poor | .500 ± .000 | 2 |")
+    assert lines[0] == "| model | micro-F1 | seeds | CPU s | MB | p against good |"
+    assert lines[2].startswith("| good | .900 | 1 | 4 | – |"), "not the seconds of a busy machine"
+    assert lines[3].startswith("| poor | .500 ± .000 | 2 | 7 | – |"), "unless there are no others"
     assert p_value(poor, good) < 0.001 and p_value(good, good) == 1
 
 

@@ -91,6 +91,21 @@ def test_killed_and_continued_gives_the_same_results(files, tmp_path):
     assert (tmp_path / "cut/results.json").read_text() == (tmp_path / "whole/results.json").read_text()
 
 
+def test_a_search_compares_settings_on_dev_only(files, tmp_path):
+    space = {"learning_rate": [1e-6, 0.05], "overrides.dropout": [0.0, 0.9]}
+    options = ["--preset", "swem", "--num_train_epochs", 3, "--metric_for_best_model", "average_precision_macro"]
+    options += ["--search_space", json.dumps(space), "--search_trials", 9]
+    done = run(command(files, tmp_path / "search", *options))
+    found = json.loads((tmp_path / "search/search.json").read_text())
+    tried = [tuple(trial["settings"].values()) for trial in found["trials"]]
+    assert sorted(tried) == [(1e-6, 0.0), (1e-6, 0.9), (0.05, 0.0), (0.05, 0.9)], "each combination once"
+    assert found["metric"] == "average_precision_macro" and found["best"]["learning_rate"] == 0.05
+    assert max(trial["value"] for trial in found["trials"] if trial["settings"]["learning_rate"] == 1e-6) < 0.9
+    assert all(0 < trial["epoch"] <= 3 for trial in found["trials"])
+    assert done.stdout.count("trial ") == 4 and "best on dev" in done.stdout
+    assert not (tmp_path / "search/results.json").exists() and "test" not in done.stdout
+
+
 @pytest.mark.slow
 def test_two_processes_give_the_weights_of_one(files, tmp_path):
     options = ["--preset", "caml", "--num_train_epochs", 2, "--overrides", '{"hidden_size": 16, "dropout": 0.0}']
@@ -111,6 +126,8 @@ def test_two_processes_give_the_weights_of_one(files, tmp_path):
         (["--preset", "caml2"], "There is no preset 'caml2'. Choose one of: bigru, caml"),
         (["--learning_rates", '{"^encodr": 1e-4}'], "matches no parameter"),
         (["--overrides", "{hidden}"], "`--overrides` is not JSON"),
+        (["--search_trials", "2", "--search_space", '{"rate": [1]}'], "neither a training argument nor"),
+        (["--search_trials", "2", "--search_space", '{"learning_rate": 1}'], "Give a list of the values to try"),
         (["--labels_column", "codes"], "codes"),
     ],
 )
