@@ -1,17 +1,18 @@
 """Rows of a comparison that were scored elsewhere: a file of scores of the same test documents."""
 
 from collections import Counter
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-from datasets import DatasetDict
+from datasets import Dataset, DatasetDict
 
 from ..evaluation.confusion import THRESHOLD_METRICS
 from ..evaluation.frequency_bins import quarter_metrics
 from ..evaluation.metrics import label_statistics, multilabel_metrics
 from ..evaluation.targets import SparseTargets
+from ..evaluation.thresholds import search_threshold
 from .comparison import Comparison, Workshop
 from .experiment import DataArguments, read_notes
 
@@ -34,17 +35,33 @@ def read_external(comparison: Comparison, workshop: Workshop, files: dict[str, s
         known = {f.name for f in fields(DataArguments)}
         given = {k: workshop.fill(v) for k, v in comparison.datasets[dataset].items() if k in known}
         notes = read_notes(DataArguments(**given))
-        found.setdefault(row, {})[dataset] = external_figures(notes, *read_scores(path))
+        found.setdefault(row, {})[dataset] = external_figures(notes, read_scores(path))
     return found
 
 
-def read_scores(path: str | Path) -> tuple[list[str], list[str], np.ndarray]:
-    """Ids, labels and scores [documents, labels] from `.npz` (S, ids, labels) or `.parquet` (id, label, score)."""
+@dataclass(frozen=True)
+class ExternalScores:
+    """What a file of scores holds.
+
+    Attributes:
+        labels: Names of the columns.
+        test: Document ids and scores [documents, labels] of the test split.
+        validation: The same of the development split, where the file has it: a threshold is tuned on it.
+        cost: `train_cpu_seconds` and `peak_memory_mb`, where the file has them.
+    """
+
+    labels: list[str]
+    test: tuple[list[str], np.ndarray]
+    validation: tuple[list[str], np.ndarray] | None = None
+    cost: dict[str, float] = field(default_factory=dict)
+
+
+def read_scores(path: str | Path) -> ExternalScores:
+    """Scores from `.npz` (S, ids, labels; perhaps S_validation, ids_validation) or `.parquet` (id, label, score)."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no file of scores {path}.")
     if Path(path).suffix == ".npz":
-        with np.load(path, allow_pickle=False) as arrays:
-            return arrays["ids"].tolist(), arrays["labels"].tolist(), arrays["S"].astype(np.float32)
+        return _read_arrays(path)
     table = pq.read_table(path)
     if not {"id", "label", "score"} <= set(table.column_names):
         raise ValueError(f"{path} has the columns {table.column_names}; expected id, label and score.")
@@ -52,25 +69,49 @@ def read_scores(path: str | Path) -> tuple[list[str], list[str], np.ndarray]:
     labels, columns = np.unique(table["label"].to_numpy(zero_copy_only=False).astype(str), return_inverse=True)
     scores = np.full((len(ids), len(labels)), LOWEST, dtype=np.float32)
     scores[rows, columns] = table["score"].to_numpy()
-    return ids.tolist(), labels.tolist(), scores
+    return ExternalScores(labels.tolist(), (ids.tolist(), scores))
 
 
-def external_figures(notes: DatasetDict, ids: list[str], labels: list[str], scores: np.ndarray) -> dict:
-    """The figures of a row that need no threshold; its threshold was not tuned here."""
-    test, place = notes["test"], {name: i for i, name in enumerate(ids)}
-    missing = sum(name not in place for name in test["id"])
-    if missing:
-        raise ValueError(f"{missing} of {len(test)} test documents have no score. Score every document, by its `id`.")
-    names = list(dict.fromkeys([*labels, *(label for row in test["labels"] for label in row)]))
-    column = {name: i for i, name in enumerate(names)}
-    full = np.full((len(test), len(names)), LOWEST, dtype=np.float32)
-    full[:, : len(labels)] = scores[[place[name] for name in test["id"]]]
-    targets = SparseTargets.from_lists([[column[label] for label in row] for row in test["labels"]], len(names))
-    metrics = {k: v for k, v in multilabel_metrics(full, targets).items() if k not in THRESHOLD_METRICS}
+def _read_arrays(path: str | Path) -> ExternalScores:
+    with np.load(path, allow_pickle=False) as arrays:
+        test = arrays["ids"].tolist(), arrays["S"].astype(np.float32)
+        validation = None
+        if "S_validation" in arrays:
+            validation = arrays["ids_validation"].tolist(), arrays["S_validation"].astype(np.float32)
+        cost = {name: float(arrays[name]) for name in ("train_cpu_seconds", "peak_memory_mb") if name in arrays}
+        return ExternalScores(arrays["labels"].tolist(), test, validation, cost)
+
+
+def external_figures(notes: DatasetDict, given: ExternalScores) -> dict:
+    """The figures of a row; those that need a threshold only where it can be tuned on the development split."""
+    full, targets, names = _aligned(notes["test"], given.labels, *given.test)
+    threshold = 0.0
+    if given.validation is not None:
+        scores, truth, _ = _aligned(notes["validation"], given.labels, *given.validation)
+        known = np.arange(len(given.labels))
+        threshold = search_threshold(scores[:, known], truth.select_labels(known)).threshold
+    left_out = THRESHOLD_METRICS if given.validation is None else ()
+    metrics = {k: v for k, v in multilabel_metrics(full, targets, threshold).items() if k not in left_out}
     statistics = label_statistics(full, targets)
     counts = Counter(label for row in notes["train"]["labels"] for label in row)
     quarters = quarter_metrics(statistics, np.array([counts[name] for name in names]))
     metrics |= {k: v for k, v in quarters.items() if k.split("/")[0] not in THRESHOLD_METRICS}
     present = statistics.counts.positives > 0
     per_label = {n: float(v) for n, v, p in zip(names, statistics.average_precision, present, strict=True) if p}
-    return {"metrics": metrics, "label_average_precision": per_label}
+    return {"metrics": metrics, "label_average_precision": per_label, **given.cost}
+
+
+def _aligned(
+    split: Dataset, labels: list[str], ids: list[str], scores: np.ndarray
+) -> tuple[np.ndarray, SparseTargets, list[str]]:
+    """Scores and truth in the order of a split's documents; labels that were not scored follow, lowest of all."""
+    place = {name: i for i, name in enumerate(ids)}
+    missing = sum(name not in place for name in split["id"])
+    if missing:
+        raise ValueError(f"{missing} of {len(split)} documents have no score. Score every document, by its `id`.")
+    names = list(dict.fromkeys([*labels, *(label for row in split["labels"] for label in row)]))
+    column = {name: i for i, name in enumerate(names)}
+    full = np.full((len(split), len(names)), LOWEST, dtype=np.float32)
+    full[:, : len(labels)] = scores[[place[name] for name in split["id"]]]
+    targets = SparseTargets.from_lists([[column[label] for label in row] for row in split["labels"]], len(names))
+    return full, targets, names

@@ -6,11 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hf_labelattn import Comparison, Workshop, put_into_readme
+from hf_labelattn import Comparison, DataArguments, Workshop, put_into_readme, read_external, read_notes
 from hf_labelattn.training.comparison_external import read_scores
 from hf_labelattn.training.comparison_report import one_table, p_value
 
@@ -110,6 +111,27 @@ def test_table_and_p_value():
     assert lines[2].startswith("| good | .900 | 1 | 4 | – |"), "not the seconds of a busy machine"
     assert lines[3].startswith("| poor | .500 ± .000 | 2 | 7 | – |"), "unless there are no others"
     assert p_value(poor, good) < 0.001 and p_value(good, good) == 1
+
+
+def test_scores_of_dev_give_a_peer_its_threshold_and_its_cost_is_shown(folder, tmp_path):
+    comparison = Comparison.from_file(folder / "compare_signs.json")
+    shop = Workshop(ROOT / "run_scripts", tmp_path, tmp_path, {"data": str(folder)})
+    notes = read_notes(DataArguments(train_file=folder / "train.jsonl", test_file=folder / "test.jsonl"))
+    labels = [f"0{k}" for k in range(5)]
+
+    def scored(split):  # right, but 0.3 and 0.2 instead of 1 and 0: without a threshold of its own nothing is found
+        return np.array([[0.3 if name in row else 0.2 for name in labels] for row in notes[split]["labels"]])
+
+    arrays = {"S": scored("test"), "ids": notes["test"]["id"], "labels": labels}
+    np.savez(tmp_path / "plain.npz", **arrays)
+    dev = {"S_validation": scored("validation"), "ids_validation": notes["validation"]["id"]}
+    np.savez(tmp_path / "tuned.npz", **arrays, **dev, train_cpu_seconds=7.0, peak_memory_mb=90.0)
+    files = {f"{name}:signs": tmp_path / f"{name}.npz" for name in ("plain", "tuned")}
+    found = read_external(comparison, shop, files)
+    assert "f1_micro" not in found["plain"]["signs"]["metrics"]
+    assert found["tuned"]["signs"]["metrics"]["f1_micro"] == 1
+    table = one_table(comparison, {name: [by_set["signs"]] for name, by_set in found.items()})
+    assert "| 1 | 7 | 90 |" in table and "| 1 | – | – |" in table
 
 
 def test_scores_need_their_columns(tmp_path):
