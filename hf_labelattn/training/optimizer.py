@@ -1,7 +1,7 @@
 """AdamW that also takes sparse gradients, at a cost that does not depend on the size of the table."""
 
 import torch
-from torch.optim import AdamW, Optimizer
+from torch.optim import SGD, Adagrad, AdamW, Optimizer
 
 
 class SparseAwareAdamW(AdamW):
@@ -53,8 +53,9 @@ def has_sparse_gradients(model: torch.nn.Module) -> bool:
 
 
 def optimizer_class(model: torch.nn.Module, default: type[Optimizer]) -> type[Optimizer]:
-    """The optimizer to use: the default, unless the model has sparse gradients."""
-    return SparseAwareAdamW if has_sparse_gradients(model) else default
+    """The optimizer to use: the default, unless the model has sparse gradients and the default does not take them."""
+    takes_sparse = issubclass(default, SGD | Adagrad)  # `--optim sgd` and `--optim adagrad`
+    return SparseAwareAdamW if has_sparse_gradients(model) and not takes_sparse else default
 
 
 @torch.no_grad()

@@ -1,9 +1,13 @@
 """AdamW with sparse gradients: row-wise Adam on touched rows, on dense ones the same as torch's AdamW."""
 
+import pytest
 import torch
 from torch.testing import assert_close
 
 from hf_labelattn.training.optimizer import SparseAwareAdamW, clip_gradients
+from hf_labelattn.training.trainer import LabelAttnTrainer
+
+from .. import tiny
 
 
 def sparse_grad(rows, shape, seed):
@@ -68,3 +72,22 @@ def test_clipping_sees_sparse_and_dense_gradients():
     assert_close(norm, torch.tensor((9.0 + 9.0 + 16.0) ** 0.5))
     total = sparse.grad.to_dense().pow(2).sum() + dense.grad.pow(2).sum()
     assert_close(total, torch.tensor(1.0))
+
+
+@pytest.mark.parametrize("name", ["sgd", "adagrad"])
+def test_optimizers_that_take_sparse_gradients_are_left_as_chosen(name, tmp_path):
+    model, dense = tiny.CLASSIFIERS["fasttext"](), tiny.CLASSIFIERS["fasttext"]()
+    dense.load_state_dict(model.state_dict())
+    arguments = tiny.training_arguments(tmp_path, optim=name, learning_rate=0.5)
+    optimizer = LabelAttnTrainer(model, arguments, tiny.dataset(), tiny.dataset()).create_optimizer()
+    literal = type(optimizer)(dense.parameters(), lr=0.5)
+    assert type(optimizer).__name__.lower() == name
+    ids, labels = torch.tensor([[2, 3, 2]]), torch.zeros(1, model.config.num_labels)
+    for one in (model, dense):
+        one(ids, labels=labels).loss.backward()
+    assert model.encoder.table.grad.is_sparse
+    dense.encoder.table.grad = dense.encoder.table.grad.to_dense()
+    optimizer.step()
+    literal.step()
+    for (key, ours), theirs in zip(model.named_parameters(), dense.parameters(), strict=True):
+        assert_close(ours, theirs, msg=key)
