@@ -11,6 +11,7 @@ from datasets import Dataset, DatasetDict
 from ..evaluation.confusion import THRESHOLD_METRICS
 from ..evaluation.frequency_bins import quarter_metrics
 from ..evaluation.metrics import label_statistics, multilabel_metrics
+from ..evaluation.single_label import single_label_metrics
 from ..evaluation.targets import SparseTargets
 from ..evaluation.thresholds import search_threshold
 from .comparison import Comparison, Workshop
@@ -35,7 +36,8 @@ def read_external(comparison: Comparison, workshop: Workshop, files: dict[str, s
         known = {f.name for f in fields(DataArguments)}
         given = {k: workshop.fill(v) for k, v in comparison.datasets[dataset].items() if k in known}
         notes = read_notes(DataArguments(**given))
-        found.setdefault(row, {})[dataset] = external_figures(notes, read_scores(path))
+        figures = single_label_figures if comparison.datasets[dataset].get("single_label") else external_figures
+        found.setdefault(row, {})[dataset] = figures(notes, read_scores(path))
     return found
 
 
@@ -99,6 +101,14 @@ def external_figures(notes: DatasetDict, given: ExternalScores) -> dict:
     present = statistics.counts.positives > 0
     per_label = {n: float(v) for n, v, p in zip(names, statistics.average_precision, present, strict=True) if p}
     return {"metrics": metrics, "label_average_precision": per_label, **given.cost}
+
+
+def single_label_figures(notes: DatasetDict, given: ExternalScores) -> dict:
+    """The figures of a row where every document has one label: the best score is the answer, without a threshold."""
+    scores, _, names = _aligned(notes["test"], given.labels, *given.test)
+    column = {name: i for i, name in enumerate(names)}
+    classes = np.array([column[row[0]] for row in notes["test"]["labels"]])
+    return {"metrics": single_label_metrics(scores, classes), **given.cost}
 
 
 def _aligned(

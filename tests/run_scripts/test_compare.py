@@ -134,6 +134,18 @@ def test_scores_of_dev_give_a_peer_its_threshold_and_its_cost_is_shown(folder, t
     assert "| 1 | 7 | 90 |" in table and "| 1 | – | – |" in table
 
 
+def test_external_rows_of_single_label_sets_have_accuracy(tmp_path):
+    for name, kinds in (("train", "abab"), ("test", "aabb")):
+        rows = [{"id": f"{name}{i}", "text": f"word{i}", "labels": [kind]} for i, kind in enumerate(kinds)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    files = {f"{name}_file": str(tmp_path / f"{name}.jsonl") for name in ("train", "test")}
+    comparison = Comparison({"kinds": {**files, "single_label": True}}, {"m": {"script": "run_leam"}})
+    scores = np.array([[0.2, 0.1], [0.1, 0.2], [0.3, 0.4], [0.3, 0.4]])  # columns b and a: the last two say a
+    np.savez(tmp_path / "peer.npz", S=scores, ids=[f"test{i}" for i in (2, 0, 1, 3)], labels=["b", "a"])
+    found = read_external(comparison, Workshop(ROOT, tmp_path, tmp_path, {}), {"peer:kinds": tmp_path / "peer.npz"})
+    assert found["peer"]["kinds"]["metrics"]["accuracy"] == 0.75
+
+
 def test_scores_need_their_columns(tmp_path):
     pq.write_table(pa.table({"id": ["a"], "score": [1.0]}), tmp_path / "s.parquet")
     with pytest.raises(ValueError, match="expected id, label and score"):
