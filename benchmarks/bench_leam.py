@@ -1,5 +1,7 @@
 """Speed and memory of LEAM, as ratios: `python -m benchmarks.run --only leam`.
 
+    python -m benchmarks.bench_leam       # the paper's table 4 alone: 1,000 iterations and parameters of four models
+
 "Limit" is the products of the equations, timed alone: labels × tokens, weights × tokens, and in training their
 gradients. (The kernels multiply each different word of a batch once, so they can beat it.) Words are drawn from Zipf's
 law, as in text. Variants alternate in one process on one thread; times are processor seconds, the median of some
@@ -12,6 +14,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from transformers import PreTrainedModel
 
 from benchmarks.measuring import each_in_own_process, make_row, peak_mb, race, row
 from hf_labelattn.models.configuration_label_attention import LabelAttentionConfig
@@ -97,23 +100,32 @@ def backward_row(batch: int, words: int, labels: int, goal: float, rounds: int) 
     return row(f"LEAM forward + backward, B={batch}, {labels:,} labels, {words} words", clock, goal, why=WHY)
 
 
-def training_rows(labels: int, words: int, rounds: int) -> list[dict]:
-    """Whole training steps (look-up, model, gradient, Adam over the word table) against the models of table 4."""
+def models_of_table_4(labels: int) -> dict[str, PreTrainedModel]:
+    """LEAM and what the paper times it against, at its sizes."""
     base = {"vocab_size": VOCABULARY, "num_labels": labels, "embedding_size": SIZE}
     base |= {"problem_type": "single_label_classification"}
-    (ids, mask), truth = text(BATCH, words), torch.randint(0, labels, (BATCH,))
     lstm = {"encoder": "lstm", "attention": "last", "hidden_size": 300, "bidirectional": False}
-    peers = {
-        "SWEM": LabelAttentionConfig.preset("swem", dropout=0.0, **base),
-        "CNN": LabelAttentionConfig.preset("cnn", **base),
-        "LSTM": LabelAttentionConfig(**lstm, **base),
+    return {
+        "LEAM": LEAMForSequenceClassification(LEAMConfig(**base)),
+        "SWEM": LabelAttentionForMultiLabel(LabelAttentionConfig.preset("swem", dropout=0.0, **base)),
+        "CNN": LabelAttentionForMultiLabel(LabelAttentionConfig.preset("cnn", **base)),
+        "LSTM": LabelAttentionForMultiLabel(LabelAttentionConfig(**lstm, **base)),
     }
-    models = {"ours": LEAMForSequenceClassification(LEAMConfig(**base))}
-    models |= {name: LabelAttentionForMultiLabel(config) for name, config in peers.items()}
-    clock = race({name: trainer(model.train(), ids, mask, truth) for name, model in models.items()}, rounds)
+
+
+def training_rows(labels: int, words: int, rounds: int) -> list[dict]:
+    """Whole training steps (look-up, model, gradient, Adam over the word table) against the models of table 4."""
+    clock = race(steps_of(models_of_table_4(labels), labels, words), rounds)
     clock = {name: 1000 * seconds for name, seconds in clock.items()}
     shape = f"1,000 training steps ({rounds} timed), B={BATCH}, {labels} labels, {words} words: LEAM"
-    return [row(shape, clock, goal, reference=name) for name, goal in (("SWEM", 1.3), ("CNN", 1.0), ("LSTM", 1.0))]
+    goals = {"SWEM": 1.3, "CNN": 1.0, "LSTM": 1.0}
+    return [row(shape, clock, goal, ours="LEAM", reference=name) for name, goal in goals.items()]
+
+
+def steps_of(models: dict[str, PreTrainedModel], labels: int, words: int) -> dict[str, Callable[[], None]]:
+    """One training step of each model, on the same documents."""
+    (ids, mask), truth = text(BATCH, words), torch.randint(0, labels, (BATCH,))
+    return {name: trainer(model.train(), ids, mask, truth) for name, model in models.items()}
 
 
 def trainer(model, ids: Tensor, mask: Tensor, truth: Tensor) -> Callable[[], None]:
@@ -165,3 +177,42 @@ def rows(quick: bool = False) -> Iterator[dict]:
     cases += [(cache_row, (28, 40, few)), (memory_row, (8929, 2000, 256))]
     cases += [(training_rows, (labels, words, few)) for labels, words in SMALL]
     return each_in_own_process(cases)
+
+
+def table_4(labels: int, words: int, iterations: int, slow_iterations: int) -> list[str]:
+    """Lines of the paper's table 4; the slow models take fewer iterations and are scaled up, as the line says."""
+    models = models_of_table_4(labels)
+    steps, spent = steps_of(models, labels, words), dict.fromkeys(models, 0.0)
+    taken = {name: iterations if name in ("LEAM", "SWEM") else slow_iterations for name in models}
+    for step in steps.values():
+        step()
+    for turn in range(iterations):
+        for name, step in steps.items():
+            if turn < taken[name]:
+                start = time.process_time()
+                step()
+                spent[name] += time.process_time() - start
+    seconds = {name: 1000 * spent[name] / taken[name] for name in models}
+    return [
+        f"{name:6}{beyond_words(model):>12,}{seconds[name]:>10.1f}{seconds[name] / seconds['SWEM']:>9.2f}"
+        f"{taken[name]:>12,}"
+        for name, model in models.items()
+    ]
+
+
+def beyond_words(model: PreTrainedModel) -> int:
+    """Parameters a model has besides its word table."""
+    return model.num_parameters() - model.get_input_embeddings().weight.numel()
+
+
+def main() -> None:
+    """Print table 4 for the shapes of AG News and DBPedia."""
+    torch.set_num_threads(1)
+    for labels, words in SMALL:
+        print(f"\n{labels} labels, {words} words, batches of {BATCH}, {SIZE} dimensions, {VOCABULARY:,} words")
+        print(f"{'':6}{'parameters':>12}{'CPU s':>10}{'× SWEM':>9}{'iterations':>12}   (s per 1,000 iterations)")
+        print("\n".join(table_4(labels, words, iterations=1000, slow_iterations=50)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
