@@ -39,7 +39,7 @@ def search_settings(
     # The Trainer of this library takes its model whole; set here, transformers asks this for the model of each trial.
     trainer.model_init = search.model
     trainer.hyperparameter_search(
-        search.draw, search.objective, trials, search.direction, "optuna", **_sampling(trainer.args.seed)
+        search.draw, search.objective, trials, search.direction, "optuna", **_sampling(space, trainer.args.seed)
     )
     best = search.better(search.tried, key=lambda trial: trial["value"])
     found = {"metric": trainer.args.metric_for_best_model, "best": nested(best["settings"]), "trials": search.tried}
@@ -47,14 +47,14 @@ def search_settings(
     return found["best"]
 
 
-def _sampling(seed: int) -> dict:
+def _sampling(space: Space, seed: int) -> dict:
     """Every combination at most once, in an order that depends on the seed, none stopped early."""
     try:
         import optuna
     except ImportError:
         raise ValueError("A search needs optuna. Type: pip install 'hf_labelattn[search]'") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return {"sampler": optuna.samplers.BruteForceSampler(seed=seed), "pruner": optuna.pruners.NopPruner()}
+    return {"sampler": optuna.samplers.GridSampler(space, seed=seed), "pruner": optuna.pruners.NopPruner()}
 
 
 def _check(space: Space, trainer: LabelAttnTrainer) -> None:

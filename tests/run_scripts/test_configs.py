@@ -1,6 +1,7 @@
 """Every file of run_scripts/configs is understood by its script, and names real files, metrics and subsets."""
 
 import json
+import math
 import runpy
 import sys
 from pathlib import Path
@@ -23,7 +24,10 @@ from hf_labelattn import (
 )
 
 SCRIPTS = Path(__file__).parents[2] / "run_scripts"
-CONFIGS = sorted(path for path in (SCRIPTS / "configs").glob("*.json") if not path.name.startswith("compare_"))
+CONFIGS = sorted(
+    path for path in (SCRIPTS / "configs").glob("*.json") if not path.name.startswith(("compare_", "search_"))
+)
+SEARCHES = sorted((SCRIPTS / "configs").glob("search_*.json"))
 METRICS = set(multilabel_metrics(np.eye(4), np.eye(4, dtype=bool))) | {"source"}
 OURS = {"plant": "run_plant", "leam": "run_leam", "interaction": "run_interaction"}
 
@@ -64,6 +68,21 @@ def test_a_config_is_understood(monkeypatch, path):
         LabelAttentionConfig.preset(model.preset, num_labels=50, **overrides)
     if script_of(path) == "run_interaction":
         LabelAttentionConfig.preset(model.base, num_labels=50, **model.base_overrides)
+
+
+@pytest.mark.parametrize("path", SEARCHES, ids=lambda path: path.stem)
+def test_what_a_search_tries_can_be_set(monkeypatch, path):
+    model, _, training = parse(monkeypatch, path, "--output_dir", "runs/elsewhere")
+    combinations = math.prod(len(values) for values in model.search_space.values())
+    assert 1 < model.search_trials <= combinations <= 16, "small, and none left out by chance"
+    assert training.metric_for_best_model in METRICS
+    for name, values in model.search_space.items():
+        if name.startswith("overrides."):
+            for value in values:
+                fields = {**(model.overrides or {}), name.removeprefix("overrides."): value}
+                LabelAttentionConfig.preset(model.preset, num_labels=5, **fields)
+        else:
+            assert hasattr(training, name)
 
 
 def test_every_table_of_the_papers_is_there():
