@@ -1,9 +1,16 @@
 """Pure kernels shared by the models. Softmax is computed in float32; padding is masked before it."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
+
+# Labels × tokens that one block of `label_pool` holds, and tokens of it: larger ones leave the processor's cache.
+CELLS_IN_CACHE, TOKENS_IN_CACHE = 2**19, 1024
+# What a cell takes in the backward pass, where it counts most: four arrays of four bytes.
+BYTES_PER_CELL = 16
 
 
 def masked_softmax(scores: Tensor, mask: Tensor, dim: int = -1) -> Tensor:
@@ -49,46 +56,110 @@ def label_scores(keys: Tensor, mask: Tensor, queries: Tensor) -> Tensor:
     return scores.masked_fill(~mask[:, None], -torch.inf)
 
 
+class _Block(NamedTuple):
+    """Some labels of some documents, small enough to stay near the processor."""
+
+    documents: slice
+    width: int  # tokens of the longest of them
+    labels: slice
+
+
+def _pool_blocks(lengths: list[int], num_labels: int, cells: int) -> list[_Block]:
+    """Cut labels × documents into blocks of at most so many labels × tokens, neighbours together, empty ones nowhere.
+
+    >>> [(block.documents, block.width, block.labels) for block in _pool_blocks([3, 2, 900], 5, cells=3600)]
+    [(slice(0, 2, None), 3, slice(0, 5, None)), (slice(2, 3, None), 900, slice(0, 4, None)), \
+(slice(2, 3, None), 900, slice(4, 5, None))]
+    """
+    blocks, start = [], 0
+    while start < len(lengths):
+        stop, width = start + 1, lengths[start]
+        while stop < len(lengths) and (stop + 1 - start) * max(width, lengths[stop]) <= TOKENS_IN_CACHE:
+            stop, width = stop + 1, max(width, lengths[stop])
+        size = max(1, cells // max(1, (stop - start) * width))
+        labels = [slice(i, min(i + size, num_labels)) for i in range(0, num_labels if width else 0, size)]
+        blocks += [_Block(slice(start, stop), width, part) for part in labels]
+        start = stop
+    return blocks
+
+
+def _read_lengths(mask: Tensor) -> list[int]:
+    """Where each document ends; all of the width where values must not be looked at."""
+    if torch.compiler.is_compiling() or mask.device.type != "cpu":
+        return [mask.shape[1]] * len(mask)
+    return (mask * torch.arange(1, mask.shape[1] + 1)).amax(1).tolist() if mask.numel() else [0] * len(mask)
+
+
 class _LabelPool(torch.autograd.Function):
-    """Label-wise attention pooling without storing labels × tokens: the backward pass computes the scores again."""
+    """Label-wise attention pooling, block by block; exponents are kept for the backward pass only if they fit."""
 
     @staticmethod
     def forward(ctx, keys, values, mask, queries, weight, memory_mb):
-        chunks = label_chunks(len(queries), 12 * mask.numel(), memory_mb)
-        parts = [_pool_chunk(keys, values, mask, queries[c], weight[c]) for c in chunks]
-        highest, total, pooled = (torch.cat(part, 1) for part in zip(*parts, strict=True))
+        budget = int(memory_mb * 2**20)
+        cells = budget // BYTES_PER_CELL
+        blocks = _pool_blocks(
+            _read_lengths(mask), len(queries), min(cells, CELLS_IN_CACHE) if mask.device.type == "cpu" else cells
+        )
+        keep = any(ctx.needs_input_grad) and 8 * len(queries) * mask.numel() <= budget
+        shape, wide = (len(queries), len(mask)), torch.promote_types(keys.dtype, torch.float32)
+        highest, total, pooled = (torch.zeros(shape, dtype=wide, device=keys.device) for _ in range(3))
+        highest -= torch.inf
+        ctx.kept = []
+        for block in blocks:
+            part = block.labels, block.documents
+            scores = _block_scores(keys, mask, queries, block)
+            highest[part] = scores.amax(2)
+            exponent = _shifted(scores, highest[part]).exp_()
+            value = _block_product(weight, values, block)
+            total[part], pooled[part] = exponent.sum(2), (exponent * value).sum(2)
+            ctx.kept += [(exponent, value)] if keep else []
         ctx.save_for_backward(keys, values, mask, queries, weight, highest)
-        ctx.chunks = chunks
+        ctx.blocks = blocks
         ctx.mark_non_differentiable(highest)
         return highest, total, pooled
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx, _, grad_total, grad_pooled):
         keys, values, mask, queries, weight, highest = ctx.saved_tensors
         grads = [torch.zeros_like(t) for t in (keys, values, queries, weight)]
-        for c in ctx.chunks:
-            exponent = _shifted(label_scores(keys, mask, queries[c]), highest[:, c]).exp_()  # [B, l, T]
-            score = (values @ weight[c].T).transpose(1, 2)  # [B, l, T]
-            grad_score = (exponent * grad_pooled[:, c, None]).to(values.dtype)
-            grad_exponent = (exponent * (grad_total[:, c, None] + grad_pooled[:, c, None] * score)).to(keys.dtype)
-            grads[0] += grad_exponent.transpose(1, 2) @ queries[c]
-            grads[1] += grad_score.transpose(1, 2) @ weight[c]
-            grads[2][c] = torch.einsum("blt,bth->lh", grad_exponent, keys)
-            grads[3][c] = torch.einsum("blt,bth->lh", grad_score, values)
+        for number, block in enumerate(ctx.blocks):
+            part = block.labels, block.documents
+            if ctx.kept:
+                exponent, value = ctx.kept[number]
+            else:
+                exponent = _shifted(_block_scores(keys, mask, queries, block), highest[part]).exp_()
+                value = _block_product(weight, values, block)
+            grad_value = exponent * grad_pooled[part][..., None]
+            grad_score = (exponent * grad_total[part][..., None]).addcmul_(grad_value, value)
+            _add_gradients(grad_score.to(keys.dtype), keys, queries, block, grads[0], grads[2])
+            _add_gradients(grad_value.to(values.dtype), values, weight, block, grads[1], grads[3])
         return grads[0], grads[1], None, grads[2], grads[3], None
+
+
+def _block_product(rows: Tensor, tokens: Tensor, block: _Block) -> Tensor:
+    """One product for all documents of a block: `[L, H]`, `[B, T, H]` -> `[l, b, t]`, float32 or wider."""
+    words = tokens[block.documents, : block.width]
+    found = rows[block.labels] @ words.flatten(0, 1).T
+    return found.view(-1, *words.shape[:2]).to(torch.promote_types(found.dtype, torch.float32))
+
+
+def _block_scores(keys: Tensor, mask: Tensor, queries: Tensor, block: _Block) -> Tensor:
+    """Attention scores `[l, b, t]`; minus infinity at padding."""
+    scores, seen = _block_product(queries, keys, block), mask[block.documents, : block.width]
+    return scores if seen.all() else scores.masked_fill_(~seen, -torch.inf)
+
+
+def _add_gradients(grad: Tensor, tokens: Tensor, rows: Tensor, block: _Block, of_tokens: Tensor, of_rows: Tensor):
+    """The gradients of `_block_product`, added where its inputs' gradients are gathered."""
+    words, grad = tokens[block.documents, : block.width], grad.flatten(1)
+    of_tokens[block.documents, : block.width] += (grad.T @ rows[block.labels]).view_as(words)
+    of_rows[block.labels].addmm_(grad, words.flatten(0, 1))
 
 
 def _shifted(scores: Tensor, highest: Tensor) -> Tensor:
     """Scores relative to their maximum; a row of padding only stays at minus infinity instead of NaN."""
     return scores.sub_(highest.clamp(min=torch.finfo(scores.dtype).min)[..., None])
-
-
-def _pool_chunk(keys: Tensor, values: Tensor, mask: Tensor, queries: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
-    scores = label_scores(keys, mask, queries)
-    highest = scores.amax(2)
-    exponent = _shifted(scores, highest).exp_()
-    pooled = (exponent * (values @ weight.T).transpose(1, 2)).sum(2)
-    return highest, exponent.sum(2), pooled
 
 
 def label_pool(
@@ -108,7 +179,9 @@ def label_pool(
         The highest score, the sum of exponents relative to it, and the sum of exponent × (value · weight), `[B, L]`
         each, float32. Third over second is the label's score.
     """
-    return _LabelPool.apply(keys, values, mask, queries, weight, memory_mb)
+    queries, weight = queries.to(keys.dtype), weight.to(values.dtype)
+    with torch.autocast(keys.device.type, enabled=False):
+        return tuple(part.T for part in _LabelPool.apply(keys, values, mask, queries, weight, memory_mb))
 
 
 def label_vectors(

@@ -79,6 +79,7 @@ def test_the_budget_changes_no_number(kernel, labels, tokens, batch):
 
 
 def test_chunked_label_vectors_have_the_same_gradients():
+    torch.manual_seed(0)
     given = [torch.randn(2, 40, 4), torch.randn(2, 40, 4), torch.randn(6000, 4)]
     mask = torch.arange(40) < torch.tensor([[40], [17]])
     found = []
@@ -87,7 +88,7 @@ def test_chunked_label_vectors_have_the_same_gradients():
         _, total, vectors = label_vectors(keys, values, mask, queries, memory_mb)
         found.append(torch.autograd.grad((vectors / total[..., None]).square().sum(), [keys, values, queries]))
     for chunked, whole in zip(*found, strict=True):
-        torch.testing.assert_close(chunked, whole)
+        torch.testing.assert_close(chunked, whole, rtol=1e-4, atol=1e-4 * whole.abs().max().item())
 
 
 @pytest.mark.parametrize("tokens", [1, 72, 1_152, 24_000, 100_000, 6_400_000])
