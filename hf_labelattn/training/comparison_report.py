@@ -77,15 +77,37 @@ def cell_text(values: Sequence[float]) -> str:
 
 
 def markdown_tables(comparison: Comparison, found: Found) -> str:
-    """One table per dataset and fraction."""
+    """One table per dataset; with several fractions one per dataset and metric, a column for each fraction."""
     parts = []
     for dataset in comparison.datasets:
-        for fraction in comparison.fractions:
-            rows = {m: seeds for (d, m, f), seeds in found.items() if d == dataset and f == fraction}
-            if rows:
-                share = "" if fraction == 1 else f", {fraction:g} of the training documents"
-                parts.append(f"### {dataset}{share}\n\n{one_table(comparison, rows)}")
+        rows = {(m, f): seeds for (d, m, f), seeds in found.items() if d == dataset}
+        if rows and len(comparison.fractions) > 1:
+            parts.append(f"### {dataset}, by share of the training documents")
+            parts += [fraction_table(comparison, rows, metric) for metric in comparison.metrics]
+        elif rows:
+            parts.append(f"### {dataset}\n\n{one_table(comparison, {m: seeds for (m, _), seeds in rows.items()})}")
     return "\n\n".join(parts) + "\n"
+
+
+def fraction_table(comparison: Comparison, rows: dict[tuple[str, float], list[dict]], metric: str) -> str:
+    """A Markdown table of one metric: a row per model, a column per fraction, significance under macro-AP."""
+    models = [m for m in comparison.models if any(m == name for name, _ in rows)]
+    heads = [column_name(metric), *(f"{fraction:g}" for fraction in comparison.fractions), "seeds"]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for model in models:
+        seeds = [rows.get((model, f), []) for f in comparison.fractions]
+        counts = sorted({len(part) for part in seeds if part})
+        cells = [cell_text([figures["metrics"].get(metric) for figures in part]) for part in seeds]
+        lines.append("| " + " | ".join([model, *cells, "-".join(map(str, counts))]) + " |")
+    if metric == "average_precision_macro" and comparison.reference in models:
+        lines += [_p_row(comparison, rows, model) for model in models if model != comparison.reference]
+    return "\n".join(lines)
+
+
+def _p_row(comparison: Comparison, rows: dict[tuple[str, float], list[dict]], model: str) -> str:
+    pairs = [(rows.get((model, f)), rows.get((comparison.reference, f))) for f in comparison.fractions]
+    cells = [_p_text(*pair) if all(pair) else "–" for pair in pairs]
+    return "| " + " | ".join([f"p, {model} against {comparison.reference}", *cells, ""]) + " |"
 
 
 def one_table(comparison: Comparison, rows: dict[str, list[dict]]) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from hf_labelattn import Comparison, DataArguments, Workshop, put_into_readme, read_external, read_notes
 from hf_labelattn.training.comparison_external import read_scores
-from hf_labelattn.training.comparison_report import one_table, p_value
+from hf_labelattn.training.comparison_report import markdown_tables, one_table, p_value
 
 from .. import tiny
 
@@ -111,6 +111,23 @@ def test_table_and_p_value():
     assert lines[2].startswith("| good | .900 | 1 | 4 | – |"), "not the seconds of a busy machine"
     assert lines[3].startswith("| poor | .500 ± .000 | 2 | 7 | – |"), "unless there are no others"
     assert p_value(poor, good) < 0.001 and p_value(good, good) == 1
+
+
+def test_several_fractions_are_columns_of_one_table_per_metric():
+    values = {name: {str(i): value for i in range(20)} for name, value in (("new", 0.9), ("old", 0.1))}
+
+    def seed(name, value):
+        metrics = {"precision_at_5": value, "average_precision_macro": value / 2}
+        return {"metrics": metrics, "label_average_precision": values[name]}
+
+    found = {("d", "new", 0.1): [seed("new", 0.6)] * 2, ("d", "new", 1.0): [seed("new", 0.8)]}
+    found["d", "old", 1.0] = [seed("old", 0.4)]
+    metrics = ["precision_at_5", "average_precision_macro"]
+    comparison = Comparison({"d": {}}, {"new": {}, "old": {}}, fractions=[0.1, 1.0], metrics=metrics, reference="old")
+    text = markdown_tables(comparison, found)
+    assert text.startswith("### d, by share of the training documents\n\n| P@5 | 0.1 | 1 | seeds |")
+    assert "| new | .600 ± .000 | .800 | 1-2 |\n| old | – | .400 | 1 |\n\n| macro-AP |" in text
+    assert text.endswith("| p, new against old | – | <.001 |  |\n")
 
 
 def test_scores_of_dev_give_a_peer_its_threshold_and_its_cost_is_shown(folder, tmp_path):
