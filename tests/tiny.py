@@ -117,7 +117,7 @@ def tfidf_linear(num_labels: int = 5, **overrides) -> PreTrainedModel:
     """The linear model, fitted on tiny documents."""
     rows = dataset(40, num_labels=min(num_labels, 5))
     names = {} if "id2label" in overrides else {"num_labels": num_labels}
-    config = TfidfLinearConfig(vocab_size=VOCAB, chunk_size=CHUNK, **names, **overrides)
+    config = TfidfLinearConfig(vocab_size=VOCAB, **{"chunk_size": CHUNK, **names, **overrides})
     return fit_tfidf_linear(rows.tokens, rows.labels, config, n_jobs=1, progress=False)
 
 
@@ -164,6 +164,7 @@ CLASSIFIERS: dict[str, Callable[..., PreTrainedModel]] = {preset: zoo(preset) fo
     "plant_dot_zero_sigmoid": plant(inattention_mode="zero", static_norm="none", state="sigmoid"),
     "plant_max": plant(state="max"),
     "plant_stateless": plant(state="none"),
+    "plant_with_evidence": plant(use_evidence=True, evidence_dropout=0.0),
     "leam": leam(),
     "leam_max": leam(pooling="max"),
     "tfidf_linear": tfidf_linear,

@@ -22,7 +22,7 @@ class PlantedChunk(nn.Module):
     def __init__(self, decoder: nn.Module, width: int):
         super().__init__()
         self.decoder, self.width, self.options = decoder, width, decoder.options
-        labels = self._labels_of_tokens() if decoder.use_static else None
+        labels = self._labels_of_tokens() if decoder.use_static or decoder.evidence is not None else None
         for name, table in zip(("starts", "counts", "labels", "values"), labels or [None] * 4, strict=True):
             self.register_buffer(f"relevance_{name}", table)
         self.most_labels = 0 if labels is None else int(labels[1].max())
@@ -42,7 +42,8 @@ class PlantedChunk(nn.Module):
 
     def forward(self, hidden: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
         hidden = torch.where(mask[..., None], hidden, 0.0)
-        static = self._static(ids, mask) if self.relevance_starts is not None else None
+        found = self._relevance(ids, mask) if self.relevance_starts is not None else None
+        static = self._normalised(found) if found is not None and self.decoder.use_static else None
         ranker = self.decoder.ranker
         pairs = None if ranker is None else self._pair_inputs(ids)
         parts = []
@@ -57,7 +58,11 @@ class PlantedChunk(nn.Module):
                 scores = self._pair_scores(rows, *pairs).masked_fill(~ranked[:, None], -torch.inf)
                 weights = weights + self._survivors(scores, ranked) * ranker.label_known[rows][:, None]
             parts.append((weights * values).sum(2))
-        return torch.cat(parts, 1)
+        scores = torch.cat(parts, 1)
+        return scores if found is None or self.decoder.evidence is None else scores + self._evidence(found)
+
+    def _evidence(self, found: Tensor) -> Tensor:
+        return found.sum(2) * self.decoder.evidence
 
     def _blocks(self) -> list[slice]:
         """Labels whose pair scores for one document fit the model's budget."""
@@ -85,8 +90,8 @@ class PlantedChunk(nn.Module):
         # A word that stands twice must score exactly the same twice, or rounding would choose which one survives.
         return scores.gather(2, first[:, None].expand_as(scores))
 
-    def _static(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """S `[B, L, T]`: the entries of each token spread over the labels."""
+    def _relevance(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Relevance `[B, L, T]`: the entries of each token spread over the labels."""
         entry = torch.arange(self.most_labels)
         valid = (entry < self.relevance_counts[ids][..., None]) & mask[..., None]  # [B, T, entries]
         place = (self.relevance_starts[ids][..., None] + entry).clamp(max=len(self.relevance_values) - 1)
@@ -94,7 +99,10 @@ class PlantedChunk(nn.Module):
         target = torch.where(valid, self.relevance_labels[place], labels)
         table = torch.zeros(*ids.shape, labels + 1)
         table = table.scatter(2, target, torch.where(valid, self.relevance_values[place], 0.0))
-        table = table[..., :labels].transpose(1, 2)
+        return table[..., :labels].transpose(1, 2)
+
+    def _normalised(self, table: Tensor) -> Tensor:
+        """S `[B, L, T]`."""
         if self.options.static_norm == "none":
             return table
         return table / table.sum(2, keepdim=True).clamp(min=torch.finfo(table.dtype).tiny)

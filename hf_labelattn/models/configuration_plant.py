@@ -26,6 +26,10 @@ class PlantConfig(LabelClassifierConfig):
         use_learned: Attention learned from scratch (the paper's A).
         use_static: Attention by mutual information, constant (S).
         use_planted: Attention of the ranker, fine-tuned (P).
+        use_evidence: Adds to each label's score how much static relevance a chunk holds, times a learned weight; not in
+            the paper. Meant for a relevance table of evidence (`planting/weights_of_evidence.py`).
+        evidence_dropout: Share of the documents whose evidence is left out in training, so that the attentions learn
+            to do without it.
         inattention_k: Tokens of a chunk the planted attention keeps per label; None keeps all.
         inattention_mode: "mask": exactly k tokens survive. "zero": the paper's literal zeroing, where a zeroed score
             still receives e⁰.
@@ -51,6 +55,8 @@ class PlantConfig(LabelClassifierConfig):
     use_learned: bool = True
     use_static: bool = True
     use_planted: bool = True
+    use_evidence: bool = False
+    evidence_dropout: float | int = 0.5
     inattention_k: int | None = 10
     inattention_mode: Literal["mask", "zero"] = "mask"
     static_norm: Literal["l1", "none"] = "l1"

@@ -5,6 +5,8 @@ from scratch (A), mutual information (S), and the planted learning-to-rank model
 chunks add up in a state that is passed in and handed out, so a note can be coded while it is being written.
 """
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -33,11 +35,13 @@ class PlantedDecoder(nn.Module):
         self.query = nn.Parameter(torch.empty(labels, size)) if config.use_learned else None
         self.weight = nn.Parameter(torch.empty(labels, size))
         self.bias = nn.Parameter(torch.empty(labels))
+        self.evidence = nn.Parameter(torch.empty(labels)) if config.use_evidence else None
         self.ranker = TokenRankerModel(config.ranker_config) if config.use_planted else None
         self.register_buffer("relevance_starts", torch.zeros(labels + 1, dtype=torch.long))
         self.register_buffer("relevance_tokens", torch.zeros(config.relevance_size, dtype=torch.long))
         self.register_buffer("relevance_values", torch.zeros(config.relevance_size))
         self.use_static, self.vocab_size = config.use_static, config.vocab_size
+        self.evidence_dropout = config.evidence_dropout
         self.options = PlantedOptions(
             top_k=config.inattention_k,
             inattention_mode=config.inattention_mode,
@@ -52,17 +56,19 @@ class PlantedDecoder(nn.Module):
             init.xavier_uniform_(self.query)
         init.xavier_uniform_(self.weight)
         init.zeros_(self.bias)
+        if self.evidence is not None:
+            init.ones_(self.evidence)
         for buffer in (self.relevance_starts, self.relevance_tokens, self.relevance_values):
             init.zeros_(buffer)
 
+    def _relevance(self) -> StaticRelevance:
+        return StaticRelevance(self.relevance_starts, self.relevance_tokens, self.relevance_values, self.vocab_size)
+
     def _attentions(self, index) -> dict:
-        relevance = StaticRelevance(
-            self.relevance_starts, self.relevance_tokens, self.relevance_values, self.vocab_size
-        )
         return {
             "query": self.query,
             "ranker": None if self.ranker is None else self.ranker.pair_ranker(index.unique),
-            "relevance": relevance if self.use_static else None,
+            "relevance": self._relevance() if self.use_static else None,
             "options": self.options,
         }
 
@@ -70,6 +76,18 @@ class PlantedDecoder(nn.Module):
         """Scores `[chunks, L]` of chunks `[chunks, T, H]`, without the bias: a chunk of padding scores zero."""
         index = index_tokens(token_ids, mask)
         return planted_logits(self.dropout(hidden), index, self.weight, **self._attentions(index))
+
+    def evidence_scores(self, token_ids: Tensor, mask: Tensor) -> Tensor:
+        """Scores `[B, C, L]` from how much relevance chunks `[B, C, T]` hold."""
+        ids, real = token_ids.flatten(0, 1), mask.flatten(0, 1)
+        ones = torch.ones(*ids.shape, 1, dtype=self.weight.dtype, device=ids.device)
+        options = replace(self.options, static_norm="none")
+        found = planted_logits(
+            ones, index_tokens(ids, real), self.evidence[:, None], relevance=self._relevance(), options=options
+        ).view(*token_ids.shape[:2], -1)
+        if not self.training or self.evidence_dropout == 0:
+            return found
+        return found * (torch.rand(len(found), 1, 1, device=found.device) >= self.evidence_dropout)
 
     def attention(self, hidden: Tensor, token_ids: Tensor, mask: Tensor, label_ids: Tensor) -> Tensor:
         """The sum A + S + P `[chunks, l, T]` for some labels."""
@@ -101,8 +119,10 @@ class PlantReader(nn.Module):
     def read(self, ids: Tensor, mask: Tensor, state: DecoderState) -> tuple[DecoderState, Tensor]:
         """Fold chunks `[B, C, T]` into the state; also gives the token states `[B, C, T, H]`."""
         hidden, memory = self.encode(ids, mask, state.encoder)
-        scores = self.decoder(hidden.flatten(0, 1), ids.flatten(0, 1), mask.flatten(0, 1))
-        labels = self.fold(state.labels or self.start(len(ids)), scores.view(*ids.shape[:2], -1), mask.any(2))
+        scores = self.decoder(hidden.flatten(0, 1), ids.flatten(0, 1), mask.flatten(0, 1)).view(*ids.shape[:2], -1)
+        if self.decoder.evidence is not None:
+            scores = scores + self.decoder.evidence_scores(ids, mask)
+        labels = self.fold(state.labels or self.start(len(ids)), scores, mask.any(2))
         return DecoderState(memory, labels, state.advance(mask.flatten(1))), hidden
 
     def encode(self, ids: Tensor, mask: Tensor, memory: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:

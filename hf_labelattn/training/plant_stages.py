@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from transformers import AutoConfig, set_seed
@@ -23,6 +24,7 @@ from ..models.modeling_tfidf_linear import TfidfLinearForMultiLabel
 from ..planting.mutual_information import RelevanceCounter, TokenRelevance
 from ..planting.plant import plant_attention
 from ..planting.ranking import RankingArguments, train_token_ranker
+from ..planting.weights_of_evidence import evidence_table, without_label
 from ..storage import load_model, save_whole, write_json
 from .experiment import PreparedData, inherit_terms
 from .language_model import LanguageModelArguments, LanguageModelTrainer, train_language_model
@@ -56,6 +58,11 @@ class PlantArguments:
     use_learned: bool = field(default=True, metadata={"help": "Attention learned from scratch."})
     use_static: bool = field(default=True, metadata={"help": "Attention by mutual information."})
     use_planted: bool = field(default=True, metadata={"help": "Attention of the ranker."})
+    use_evidence: bool = field(
+        default=False,
+        metadata={"help": "Score labels also by how much relevance is found (not in the paper)."},
+    )
+    evidence_dropout: float = field(default=0.5, metadata={"help": "Share of documents trained without evidence."})
     inattention_k: int = field(default=10, metadata={"help": "Tokens of a chunk that survive; 0 for no inattention."})
     inattention_mode: str = field(default="mask", metadata={"help": "mask, or zero (the paper's literal form)."})
     static_norm: str = field(default="l1", metadata={"help": "l1, or none (paper)."})
@@ -94,12 +101,12 @@ class StageCache:
         """
         folder, key = self.folder / name, {"data": self.data, **settings}
         done, begun = folder / "stage.json", folder / "begun.json"
-        if done.exists() and json.loads(done.read_text()) == key:
+        if _says(done, key):
             logger.warning("stage %s: unchanged, taken from %s", name, folder)
             return folder
         _wait_for_everyone()  # nobody begins before all have looked
         if _is_first():
-            if folder.exists() and not (begun.exists() and json.loads(begun.read_text()) == key):
+            if folder.exists() and not _says(begun, key):
                 shutil.rmtree(folder)
             write_json(begun, key)
         _wait_for_everyone()
@@ -108,6 +115,14 @@ class StageCache:
         if _is_first():
             write_json(done, key)
         return folder
+
+
+def _says(path: Path, key: dict) -> bool:
+    """Whether a file holds the key; a damaged one does not."""
+    try:
+        return path.exists() and json.loads(path.read_text(encoding="utf-8")) == key
+    except ValueError:
+        return False
 
 
 def _is_first() -> bool:
@@ -160,10 +175,14 @@ def relevance_stage(cache: StageCache, data: PreparedData, args: PlantArguments)
         train = data.splits["train"]
         special = [i for i in data.tokenizer.all_special_ids if i is not None]
         counter = RelevanceCounter(len(data.tokenizer), data.labels.num_labels, special)
-        counter.add_all(train.tokens, (train[i]["labels"] for i in range(len(train))))
-        counter.relevance(top_k=args.relevant_tokens).save(folder / "relevance.safetensors")
+        counter.add_all(train.tokens, train.labels)
+        table = counter.relevance(top_k=args.relevant_tokens)
+        if args.use_evidence:
+            words = [np.setdiff1d(ids, special) for ids in data.description_ids()]
+            table = evidence_table(table, train.tokens, train.labels, words)
+        table.save(folder / "relevance.safetensors")
 
-    return cache.path("relevance", {"relevant_tokens": args.relevant_tokens}, make)
+    return cache.path("relevance", {"relevant_tokens": args.relevant_tokens, "evidence": args.use_evidence}, make)
 
 
 def ranker_stage(
@@ -177,7 +196,7 @@ def ranker_stage(
     """Train the learning-to-rank model on the relevance table, starting from word vectors where there are any."""
     width = args.l2r_embedding_size if vectors is None else vectors.shape[1]
     sizes = {"scorer": args.l2r_scorer, "embedding": width, "hidden": args.l2r_hidden_size}
-    settings = {**sizes, **asdict(ranking), "relevant_tokens": args.relevant_tokens}
+    settings = {**sizes, **asdict(ranking), "relevant_tokens": args.relevant_tokens, "evidence": args.use_evidence}
     settings["vectors"] = None if vectors is None else hashlib.sha256(vectors.numpy().tobytes()).hexdigest()[:16]
 
     def make(folder: Path) -> None:
@@ -214,7 +233,8 @@ def build_plant(
 ) -> PlantForICDCoding:
     """A classifier over the trained language model or a pretrained transformer, before planting."""
     names = ("use_learned", "use_static", "use_planted", "inattention_mode", "static_norm", "state")
-    fields = {**fields, **{name: getattr(args, name) for name in (*names, "chunk_size", "decoder_dropout")}}
+    names = (*names, "chunk_size", "decoder_dropout", "use_evidence", "evidence_dropout")
+    fields = {**fields, **{name: getattr(args, name) for name in names}}
     fields |= {"inattention_k": args.inattention_k or None, "direction": direction}
     if args.backbone is not None:
         model = PlantForICDCoding(PlantConfig(encoder_config=AutoConfig.from_pretrained(args.backbone), **fields))
@@ -226,6 +246,14 @@ def build_plant(
         model.reader.encoder.load_state_dict(trained.encoder.state_dict())
     set_label_prior(model, data.counts, len(data.splits["train"]))
     return model
+
+
+@torch.no_grad()
+def start_from_evidence(model: PlantForICDCoding, table: TokenRelevance, data: PreparedData) -> None:
+    """Lower each label's bias by the evidence that documents without the label hold on average."""
+    train = data.splits["train"]
+    mean, _ = without_label(table, train.tokens, train.labels)
+    model.label_bias.sub_(torch.from_numpy(mean).to(model.label_bias))
 
 
 def add_prior(model: PlantForICDCoding, path: str) -> PlantForICDCoding:
@@ -267,6 +295,8 @@ def plant_classifier(
             vectors = word_vectors(model) if args.l2r_embedding_size is None else None
             ranker = load_model(TokenRankerModel, ranker_stage(cache, data, args, ranking, relevance, vectors))
         print(plant_attention(model, ranker, relevance, data.tokenizer))
+        if args.use_evidence:
+            start_from_evidence(model, relevance, data)
     return model if args.prior is None else add_prior(model, args.prior)
 
 

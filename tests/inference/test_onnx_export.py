@@ -30,6 +30,7 @@ EXPORTABLE = {
     "plant_zero_as_many": tiny.plant(inattention_k=tiny.CHUNK, inattention_mode="zero"),
     "plant_learned_only": tiny.plant(use_static=False, use_planted=False),
     "plant_planted_only": tiny.plant(use_static=False, use_learned=False),
+    "plant_evidence_only": tiny.plant(use_static=False, use_planted=False, use_evidence=True),
     "plant_blocks_of_labels": tiny.plant(),
     "plant_pairs_computed": tiny.plant(),
     "plant_pairs_computed_bert": tiny.plant("bert"),

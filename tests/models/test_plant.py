@@ -61,8 +61,11 @@ def chunk_score(model, hidden, tokens, label):
         scores = [pair_score(decoder.ranker, label, token) for token in tokens]
         weights = softmax(threshold(scores, config.inattention_k, config.inattention_mode))
         total = [a + b for a, b in zip(total, weights, strict=True)]
+    amount = 0.0
+    if config.use_evidence:
+        amount = float(decoder.evidence[label]) * sum(static_relevance(decoder, label, token) for token in tokens)
     vector = sum(weight * h for weight, h in zip(total, hidden, strict=True))
-    return float((vector * decoder.weight[label]).sum())
+    return float((vector * decoder.weight[label]).sum()) + amount
 
 
 def literal_logits(model, tokens):
@@ -113,6 +116,26 @@ def test_inattention_and_static_norm(mode, norm):
 @torch.no_grad()
 def test_states(state):
     check(tiny.plant(state=state)())
+
+
+@pytest.mark.parametrize("static", [True, False])
+@pytest.mark.parametrize("state", ["logit_sum", "sigmoid", "max", "none"])
+@torch.no_grad()
+def test_evidence_adds_the_amount_of_relevance(state, static):
+    model = tiny.plant(state=state, use_static=static, use_evidence=True)()
+    model.reader.decoder.evidence.normal_()
+    check(model)
+
+
+def test_evidence_is_left_out_of_whole_documents_in_training_only():
+    model = tiny.plant(use_evidence=True, evidence_dropout=0.5)()
+    ids, mask = tiny.documents((21,) * 40)
+    decoder = model.reader.decoder
+    whole = decoder.evidence_scores(ids, mask)
+    found = decoder.train().evidence_scores(ids, mask)
+    kept = (found == whole).all((1, 2)) & (whole != 0).any(2).any(1)
+    gone = (found == 0).all((1, 2))
+    assert (kept | gone).all() and kept.any() and (gone & (whole != 0).any(2).any(1)).any()
 
 
 def check(model):

@@ -73,6 +73,19 @@ def test_a_prior_is_where_training_starts(tmp_path):
     assert_close(again(ids, mask).logits, linear(ids, mask).logits)
 
 
+def test_evidence_is_planted_with_the_words_of_descriptions(tmp_path):
+    data = prepared()
+    described = dataclasses.replace(data.labels, descriptions=("", "w7 w9", "", "", ""))
+    data = dataclasses.replace(data, labels=described)
+    plain, model = planted(tmp_path / "a", data), planted(tmp_path / "b", data, use_evidence=True)
+    decoder, words = model.reader.decoder, data.tokenizer.convert_tokens_to_ids(["w7", "w9"])
+    row = slice(*decoder.relevance_starts[1:3].tolist())
+    assert set(words) <= set(decoder.relevance_tokens[row].tolist())
+    assert len(decoder.relevance_values) < len(plain.reader.decoder.relevance_values), "what chance gives is gone"
+    assert (model.label_bias <= plain.label_bias).all() and (model.label_bias < plain.label_bias).any()
+    assert torch.equal(decoder.evidence, torch.ones(5))
+
+
 @pytest.mark.parametrize("switch", ["use_static", "use_planted", "use_learned"])
 def test_each_attention_can_be_switched_off(switch, tmp_path):
     model = planted(tmp_path, **{switch: False})
