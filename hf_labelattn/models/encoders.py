@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 from transformers import initialization as init
 
-from .functional_convolution import same_convolution
+from .functional_convolution import convolution_maxima, same_convolution
 
 Memory = tuple[Tensor, ...]
 
@@ -49,6 +49,12 @@ class ConvolutionEncoder(nn.Module):
         embedded = embedded * mask[..., None]
         hidden = torch.cat([same_convolution(c, embedded) for c in self.convolutions], dim=-1)
         return self.activation(hidden), memory
+
+    def maxima(self, embedded: Tensor, mask: Tensor, part: Tensor, parts: int) -> Tensor:
+        """`part_maxima` of the hidden states, which are not made: an activation that never falls can wait."""
+        embedded = embedded * mask[..., None]
+        best = torch.cat([convolution_maxima(c, embedded, part, parts) for c in self.convolutions], dim=-1)
+        return self.activation(best).masked_fill(best == -torch.inf, -torch.inf)
 
 
 class MaskedBatchNorm(nn.BatchNorm1d):

@@ -34,11 +34,21 @@ class Pooling(nn.Module):
 class MaxPooling(Pooling):
     """The strongest activation of each feature over the document (Kim 2014)."""
 
+    parts = 1
+
     def start(self, hidden: Tensor, lengths: Tensor) -> State:
         return (hidden.new_full((hidden.shape[0], hidden.shape[2]), -torch.inf),)
 
     def update(self, state: State, hidden: Tensor, mask: Tensor, offset: int, lengths: Tensor) -> State:
-        return (torch.maximum(state[0], part_maxima(hidden, mask.long() - 1, 1)[:, 0]),)
+        return self.join(state, part_maxima(hidden, self.part_of(mask, offset, lengths), 1))
+
+    def part_of(self, mask: Tensor, offset: int, lengths: Tensor) -> Tensor:
+        """Which part of the document each token belongs to, -1 for padding."""
+        return mask.long() - 1
+
+    def join(self, state: State, best: Tensor) -> State:
+        """Fold in the maxima `[B, 1, H]` of another window."""
+        return (torch.maximum(state[0], best[:, 0]),)
 
     def features(self, state: State) -> Tensor:
         return state[0].masked_fill(state[0] == -torch.inf, 0.0)
@@ -103,9 +113,17 @@ class DynamicMaxPooling(Pooling):
         return (hidden.new_full((hidden.shape[0], self.parts, hidden.shape[2]), -torch.inf),)
 
     def update(self, state: State, hidden: Tensor, mask: Tensor, offset: int, lengths: Tensor) -> State:
-        positions = torch.arange(offset, offset + hidden.shape[1], device=hidden.device)
+        return self.join(state, part_maxima(hidden, self.part_of(mask, offset, lengths), self.parts))
+
+    def part_of(self, mask: Tensor, offset: int, lengths: Tensor) -> Tensor:
+        """Which part of the document each token belongs to, -1 for padding."""
+        positions = torch.arange(offset, offset + mask.shape[1], device=mask.device)
         part = (positions[None] * self.parts // lengths.clamp(min=1)[:, None]).clamp(max=self.parts - 1)
-        return (torch.maximum(state[0], part_maxima(hidden, part.masked_fill(~mask, -1), self.parts)),)
+        return part.masked_fill(~mask, -1)
+
+    def join(self, state: State, best: Tensor) -> State:
+        """Fold in the maxima `[B, parts, H]` of another window."""
+        return (torch.maximum(state[0], best),)
 
     def features(self, state: State) -> Tensor:
         pooled = state[0].masked_fill(state[0] == -torch.inf, 0.0)
@@ -185,7 +203,8 @@ class JointLabelWiseAttention(nn.Module):
 
     def logits(self, state: State) -> Tensor:
         """Label scores `[B, L]` of what has been read."""
-        parents = torch.sigmoid(self.parent_projection(torch.sigmoid(self.parent_logits(state))))
+        found = torch.sigmoid(self.parent_logits(state)).to(self.parent_projection.weight.dtype)
+        parents = torch.sigmoid(self.parent_projection(found))
         # A document without a word has no parents to speak of: only the bias is left.
         return self.labels.logits(state[3:]) + self.parent_weight(parents) * (state[1].amax(1) > 0)[:, None]
 

@@ -201,7 +201,7 @@ class LabelAttentionForMultiLabel(LabelClassifierPreTrainedModel):
                 f"`attention={self.config.attention!r}` has no label attention: pass output_attentions=False."
             )
         state, hidden_states, scores = decoder_state or DecoderState(), [], []
-        spans = self._spans(input_ids, attention_mask, decoder_state)
+        spans = self._spans(input_ids, attention_mask, decoder_state, bool(output_hidden_states))
         for span in spans:
             if needs_checkpoint(len(spans)):
                 state, hidden, mask = checkpoint(span, state.detach_encoder(), use_reentrant=False)
@@ -219,7 +219,13 @@ class LabelAttentionForMultiLabel(LabelClassifierPreTrainedModel):
         )
         return output if return_dict or (return_dict is None and self.config.return_dict) else output.to_tuple()
 
-    def _spans(self, input_ids: Tensor, attention_mask: Tensor | None, carried: DecoderState | None) -> list[Callable]:
+    def _spans(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        carried: DecoderState | None,
+        keep_hidden: bool = False,
+    ) -> list[Callable]:
         """The windows of a batch, each a function from the state before it to the state after it."""
         if self.config.encoder == "transformer":
             if carried is not None and self.config.max_chunks is not None:
@@ -235,6 +241,8 @@ class LabelAttentionForMultiLabel(LabelClassifierPreTrainedModel):
         spans = windows(ids.shape[1], self.config.window_tokens)
         if self.config.encoder == "ngram_hash":
             return [partial(self._read_ngrams, ids[:, span], mask[:, span]) for span in spans]
+        if isinstance(self.encoder, ConvolutionEncoder) and hasattr(self.attention, "join") and not keep_hidden:
+            return [partial(self._read_maxima, ids, mask, span) for span in spans]
         borders = self._borders(ids, mask, spans)
         return [partial(self._read_words, ids, mask, *where) for where in zip(spans, borders, strict=True)]
 
@@ -252,6 +260,16 @@ class LabelAttentionForMultiLabel(LabelClassifierPreTrainedModel):
         hidden, memory = self.encoder(self.dropout(self.embeddings(ids[:, left:right])), seen, state.encoder, border)
         hidden = hidden[:, span.start - left : span.stop - left]
         return self._fold(state, memory, hidden, mask[:, span], span.start, mask.sum(1))
+
+    def _read_maxima(self, ids: Tensor, mask: Tensor, span: slice, state: DecoderState) -> tuple:
+        """`_read_words` where only the maxima of the hidden states are wanted."""
+        left, right, lengths = max(0, span.start - self.encoder.halo), span.stop + self.encoder.halo, mask.sum(1)
+        part = self.attention.part_of(mask[:, left:right], left, lengths)
+        part[:, : span.start - left] = part[:, span.stop - left :] = -1
+        embedded = self.dropout(self.embeddings(ids[:, left:right]))
+        best = self.encoder.maxima(embedded, mask[:, left:right], part, self.attention.parts)
+        labels = self.attention.join(state.labels or self.attention.start(best, lengths), best)
+        return DecoderState((), labels, state.advance(mask[:, span])), None, mask[:, span]
 
     def _read_chunks(self, ids: Tensor, mask: Tensor, state: DecoderState) -> tuple:
         hidden = self.dropout(read_chunks(self.encoder, ids, mask).flatten(1, 2))
@@ -290,8 +308,7 @@ class LabelAttentionForMultiLabel(LabelClassifierPreTrainedModel):
         present = labels.any(0).nonzero()[:, 0]
         ids = self.description_ids[present]
         mask = ids != self.config.pad_token_id
-        encoded, _ = self.description_encoder(self.embeddings(ids), mask)
-        encoded = encoded.masked_fill(~mask[..., None], -torch.inf).amax(1)
+        encoded = self.description_encoder.maxima(self.embeddings(ids), mask, mask.long() - 1, 1)[:, 0]
         described = mask.any(1)
         return description_penalty(
             self.attention.weight[present][described], encoded[described], labels[:, present][:, described]
