@@ -267,6 +267,8 @@ def add_prior(model: PlantForICDCoding, path: str) -> PlantForICDCoding:
     with torch.no_grad():
         joined.label_bias.zero_()
         joined.reader.decoder.weight.zero_()
+        if joined.reader.decoder.evidence is not None:
+            joined.reader.decoder.evidence.zero_()
     return joined
 
 
@@ -308,7 +310,7 @@ def apply_recipe(args: PlantArguments, training) -> None:
         if args.use_planted:
             training.learning_rates[r"\.ranker\."] = rate / 2
     if args.recipe == "paper" and args.gradual_unfreezing and training.unfreezing is None:
-        groups = [r"\.decoder\.(query|weight|bias)", r"\.ranker\.", r"\.encoder\."]
+        groups = [r"\.decoder\.(query|weight|bias|evidence)", r"\.ranker\.", r"\.encoder\."]
         training.unfreezing = [group for group in groups if args.use_planted or "ranker" not in group]
     if args.recipe == "decoder_only" and training.frozen is None:
         training.frozen = [r"\.encoder\."]

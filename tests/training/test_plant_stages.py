@@ -57,14 +57,15 @@ def test_shuffling_the_test_labels_changes_no_number(tmp_path):
         assert torch.equal(a, b), name
 
 
-def test_a_prior_is_where_training_starts(tmp_path):
+@pytest.mark.parametrize("evidence", [False, True])
+def test_a_prior_is_where_training_starts(evidence, tmp_path):
     data = prepared()
     train, dev = data.splits["train"], data.splits["validation"]
     linear = fit_tfidf_linear(
         train.tokens, train.labels, TfidfLinearConfig(**data.config_fields()), (dev.tokens, dev.labels)
     )
     linear.save_pretrained(tmp_path / "linear")
-    model = planted(tmp_path / "plant", data, prior=str(tmp_path / "linear")).eval()
+    model = planted(tmp_path / "plant", data, prior=str(tmp_path / "linear"), use_evidence=evidence).eval()
     ids, mask = tiny.documents()
     assert_close(model(ids, mask).logits, linear(ids, mask).logits)
     assert not any(p.requires_grad for p in model.prior.parameters())
