@@ -11,6 +11,7 @@ as the only argument; the same command continues a killed run.
 
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from transformers import AutoModelForSequenceClassification, set_seed
@@ -30,6 +31,7 @@ from hf_labelattn import (
     join_matcher,
     joint_rates,
     linear_config,
+    load_model,
     load_part,
     load_tokenizer,
     make_trainer,
@@ -39,6 +41,7 @@ from hf_labelattn import (
     prepare_data,
     prepare_matching_data,
     run,
+    save_whole,
     save_words,
     train_and_report,
 )
@@ -58,7 +61,7 @@ def words_part(args: LongTailArguments, data_args, training: LabelAttnTrainingAr
             config.problem_type = data.config_fields(args.single_label)["problem_type"]
             model, trained = fit_linear(data.splits["train"], data.splits["validation"], config), data
         train_and_report(make_trainer(model, trained, own), trained, data_args, train=trained is not data)
-    return AutoModelForSequenceClassification.from_pretrained(args.words or folder)
+    return load_model(AutoModelForSequenceClassification, args.words or folder)
 
 
 def sentence_part(args: LongTailArguments, data, splits, tokenizer, folder: Path):
@@ -66,8 +69,8 @@ def sentence_part(args: LongTailArguments, data, splits, tokenizer, folder: Path
     if args.sentence is None and not (folder / "config.json").exists():
         model = new_sentence_model(args.backbone, tokenizer, **data.config_fields(args.single_label))
         texts = [text or "" for text in data.labels.descriptions]
-        fit_sentence(model, splits, texts, tokenizer).save_pretrained(folder)
-    return AutoModelForSequenceClassification.from_pretrained(args.sentence or folder)
+        save_whole(folder, fit_sentence(model, splits, texts, tokenizer))
+    return load_model(AutoModelForSequenceClassification, args.sentence or folder)
 
 
 def main() -> None:
@@ -82,7 +85,7 @@ def main() -> None:
     set_seed(training.seed)
     parts = {"words": words_part(args, data_args, training, data, folder / "words")}
     for path in args.folders:
-        parts[path.name] = load_part(path, data.tokenizer, AutoModelForSequenceClassification.from_pretrained)
+        parts[path.name] = load_part(path, data.tokenizer, partial(load_model, AutoModelForSequenceClassification))
     separate = {"unk_token_id": data.tokenizer.unk_token_id}
     if args.backbone or args.sentence:
         pieces = load_tokenizer(args.backbone or args.sentence)

@@ -210,7 +210,13 @@ def chapter_code(code: str, system: str | int, kind: str = "diagnosis") -> str:
         # letters sort after digits in ICD too (O99 < O9A), so plain string order is the order of the book
         if first <= category[: len(first)] <= last and category[0].isdigit() == first[0].isdigit():
             return chapter
-    raise CodeError(f"{code!r} lies in no chapter of {code_list.name}. Check `system` and `kind`.")
+    raise CodeError(f"{_quoted(code)} lies in no chapter of {code_list.name}. Check `system` and `kind`.")
+
+
+def _quoted(code: object) -> str:
+    """A code as an error names it; what is too long for one may be a note in the wrong column, and is not quoted."""
+    found = repr(code)
+    return found if len(found) <= 30 else f"A text of {len(found):,} characters"
 
 
 def describe_icd(code: str, system: str | int, kind: str = "diagnosis") -> Description:
@@ -255,17 +261,17 @@ def icd10cm_inclusion_terms(code: str) -> tuple[str, ...]:
 def _without_dot(code: str, code_list: _CodeList) -> str:
     if not isinstance(code, str):
         raise CodeError(
-            f"Found the code {code!r} of type {type(code).__name__}, expected a string: codes have leading zeros. "
-            "Read the column as text."
+            f"Found the code {_quoted(code)} of type {type(code).__name__}, expected a string: codes have leading "
+            "zeros. Read the column as text."
         )
     written = code.strip().upper()
     plain = written.replace(".", "", 1)
     if not code_list.pattern.fullmatch(plain):
-        raise CodeError(f"{code!r} is not an {code_list.name} code, which looks like {code_list.example}.")
+        raise CodeError(f"{_quoted(code)} is not an {code_list.name} code, which looks like {code_list.example}.")
     if "." in written and written != _with_dot(plain, code_list):
         raise CodeError(
-            f"{code!r} has its dot in the wrong place: an {code_list.name} code looks like {code_list.example}. "
-            "Read the column as text so that leading zeros stay."
+            f"{_quoted(code)} has its dot in the wrong place: an {code_list.name} code looks like "
+            f"{code_list.example}. Read the column as text so that leading zeros stay."
         )
     return plain
 

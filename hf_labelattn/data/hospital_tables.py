@@ -11,7 +11,7 @@ from .coded_stays import CodedStays, CodesTable, read_coded_stays
 from .dataset_files import CodedDocuments, dataset_is_finished, write_dataset
 from .labels import read_label_file
 from .mimic import RULE, splits_by_lists
-from .note_store import NotesTable, NoteStore, extract_notes, label_lists
+from .note_store import NotesTable, NoteStore, extract_notes, label_lists, remove_copy
 from .patient_splits import SPLITS, IdLists, find_id_lists, stratified_splits
 from .rows import NotesError, check_files
 
@@ -54,6 +54,7 @@ def prepare_tables(
     key = {**options, "columns": [notes.columns, codes.columns, codes.system, codes.kind], "ids": _digest(lists)}
     key["tables"] = {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in (notes.path, codes.path)}
     if not overwrite and dataset_is_finished(folder, key):
+        remove_copy(folder / ".notes")  # a run that was interrupted at its very end left it
         return None
     coded = read_coded_stays([codes], progress=progress)
     store = extract_notes(notes, coded.stays, folder / ".notes", key={"tables": key["tables"]}, progress=progress)

@@ -16,7 +16,7 @@ import numpy as np
 from .coded_stays import Code, CodedStays, CodesTable, read_coded_stays, read_titles
 from .dataset_files import CodedDocuments, dataset_is_finished, write_dataset
 from .mimic_subsets import SUBSETS, Subset, is_procedure
-from .note_store import NotesTable, NoteStore, extract_notes, label_lists
+from .note_store import NotesTable, NoteStore, extract_notes, label_lists, remove_copy
 from .patient_splits import SPLITS, IdLists, find_id_lists, stratified_splits, without_shared_patients
 from .rows import NotesError
 from .tables import find_table, optional_table
@@ -246,8 +246,10 @@ class _Preparation:
         return write_dataset(folder, documents, self.store.text, titles, about, **options)
 
     def close(self) -> None:
+        """Delete the copy of the notes, also one that an interrupted run left behind."""
         if "store" in self.__dict__:
-            self.store.remove()
+            self.store.close()
+        remove_copy(self.work_folder)
 
 
 def splits_by_lists(documents: CodedDocuments, lists: IdLists, coded: set[str]) -> tuple[np.ndarray, list[str]]:

@@ -80,7 +80,13 @@ class NoteStore:
     def remove(self) -> None:
         """Close it and delete the copy of the notes."""
         self.close()
-        shutil.rmtree(self.folder)
+        remove_copy(self.folder)
+
+
+def remove_copy(folder: Path) -> None:
+    """Delete a copy of notes, or what is left of one; first what says that it is whole."""
+    (folder / "done.json").unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def extract_notes(
@@ -99,7 +105,7 @@ def extract_notes(
     done = folder / "done.json"
     if done.exists() and json.loads(done.read_text())["key"] == key:
         return NoteStore(folder)
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_copy(folder)
     folder.mkdir(parents=True)
     notes, counts = _copy_texts(table, stays, folder / "texts.bin", progress)
     feather.write_feather(_by_stay(notes, table), folder / "index.feather", compression="uncompressed")

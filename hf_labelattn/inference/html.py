@@ -82,7 +82,7 @@ def render_page(
     rows = [_code(p, found, (descriptions or {}).get(p.label)) for p, found in zip(predictions, spans, strict=True)]
     return PAGE.substitute(
         hash=f"sha256-{digest}",
-        title=escape(title),
+        title=_shown(title),
         hint=escape(HINT),
         style=STYLE,
         script=SCRIPT,
@@ -94,10 +94,10 @@ def render_page(
 def _code(prediction: Prediction, found: Sequence[Evidence], description: str | None) -> str:
     number = f"{len(found)} passage{'' if len(found) == 1 else 's'}" if found else "no evidence found"
     return CODE.substitute(
-        label=escape(prediction.label),
+        label=_shown(prediction.label),
         share=f"{min(1.0, max(0.0, prediction.score)):.3f}",
         score=f"{prediction.score:.2f}",
-        description=f'<span class="description">{escape(description)}</span>' if description else "",
+        description=f'<span class="description">{_shown(description)}</span>' if description else "",
         count=number,
     )
 

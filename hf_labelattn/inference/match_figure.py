@@ -64,6 +64,8 @@ def match_figure(similarity: Tensor, label_words: Sequence[str], document_words:
     expected = (len(label_words), len(document_words))
     if tuple(similarity.shape) != expected:
         raise ValueError(f"`similarity` is {tuple(similarity.shape)}, but the words given make it {expected}.")
+    if not all(expected):
+        raise ValueError("There is nothing to draw: the description or the text has no word the matcher reads.")
     start, score = best_window(similarity)
     figure = Figure(figsize=(2.0 + 0.32 * expected[1], 1.7 + 0.32 * expected[0]), layout="constrained")
     axes = figure.add_subplot()

@@ -77,6 +77,8 @@ class NoteView:
             raise ValueError("A label needs a name and a description, such as 'R50.9' and 'Fever'.")
         if len(name) > MAX_NAME or len(description) > MAX_DESCRIPTION:
             raise ValueError(f"A name has at most {MAX_NAME} characters, a description at most {MAX_DESCRIPTION:,}.")
+        if any(0xD800 <= ord(character) < 0xE000 for character in name + description):
+            raise ValueError("The name or the description has half of a character (a surrogate). Type it again.")
         if name in self.predictor.model.config.label2id:
             raise ValueError(f"The model has a label {name} already. Choose another name.")
         if len({*added, name}) > MAX_LABELS:

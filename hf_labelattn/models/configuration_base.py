@@ -46,6 +46,10 @@ class LabelClassifierConfig(PreTrainedConfig):
                 raise ValueError(f"`{name}` is {getattr(self, name)}, but must be at least 1.")
         super().__post_init__(**kwargs)
 
+    def to_diff_dict(self) -> dict:
+        """What is saved: without the folders that the parts were loaded from, as transformers does for the whole."""
+        return _without_folders(super().to_diff_dict())
+
     @property
     def window_tokens(self) -> int:
         """Tokens whose activations are held at once."""
@@ -60,3 +64,10 @@ class LabelClassifierConfig(PreTrainedConfig):
         """Set the labels, in the order of the logits."""
         self.id2label = dict(enumerate(names))
         self.label2id = {name: i for i, name in enumerate(names)}
+
+
+def _without_folders(value):
+    """Plain data without the paths of configurations in it, which name the machine and its users."""
+    if isinstance(value, dict):
+        return {name: _without_folders(part) for name, part in value.items() if name != "_name_or_path"}
+    return [_without_folders(part) for part in value] if isinstance(value, list) else value

@@ -52,9 +52,10 @@ def surface_hashes(
     >>> [h > 0 for h in surface_hashes("a Zyrtec", [5, 1], [(0, 1), (2, 8)], unk_token_id=1)]
     [False, True]
     """
-    text = text.lower() if lowercase and len(text.lower()) == len(text) else text
+    # Word by word: in lower case some characters become two, and the places of a whole text would move.
+    spelled = str.lower if lowercase else str
     pairs = zip(input_ids, offsets, strict=True)
-    return [hash_word(text[a:b]) if token == unk_token_id and b > a else 0 for token, (a, b) in pairs]
+    return [hash_word(spelled(text[a:b])) if token == unk_token_id and b > a else 0 for token, (a, b) in pairs]
 
 
 def word_keys(input_ids: Tensor, hashes: Tensor | None, unk_token_id: int | None) -> Tensor:

@@ -11,9 +11,11 @@ MATCH_TOKENIZER_FILE = "tokenizer_match.json"
 def load_match_tokenizer(folder: str) -> PreTrainedTokenizerFast:
     """The tokenizer of a matcher that does not read the base's tokens; saved beside the model, or on the Hub."""
     file = cached_file(folder, MATCH_TOKENIZER_FILE)
-    return PreTrainedTokenizerFast(
-        tokenizer_file=file, unk_token="[UNK]", pad_token="[PAD]", split_special_tokens=True
-    )
+    options = {"unk_token": "[UNK]", "pad_token": "[PAD]", "split_special_tokens": True}
+    try:
+        return PreTrainedTokenizerFast(tokenizer_file=file, **options)
+    except Exception as error:  # tokenizers raises nothing more exact
+        raise ValueError(f"{file} is damaged") from error
 
 
 class ReadsWords:
@@ -29,7 +31,8 @@ class ReadsWords:
             return AutoTokenizer.from_pretrained(self.config.name_or_path)
         except (OSError, ValueError) as error:
             raise ValueError(
-                f"No tokenizer was given and none is saved at {self.config.name_or_path!r}. Pass `tokenizer=`."
+                f"No tokenizer was given, and none can be read from {self.config.name_or_path!r}. Pass "
+                "`tokenizer=`, or copy it there."
             ) from error
 
     def text_keys(self, texts: list[str], tokenizer=None) -> list[list[int]]:

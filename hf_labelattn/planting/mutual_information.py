@@ -11,17 +11,21 @@ split and no other.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 from tqdm.auto import tqdm
 
 from ..storage import replacing
+
+ARRAYS = ("indptr", "token_ids", "values")
 
 
 @dataclass(frozen=True)
@@ -63,19 +67,33 @@ class TokenRelevance:
         """Write a safetensors file; a reader never sees half of it."""
         arrays = {"indptr": self.indptr, "token_ids": self.token_ids, "values": self.values}
         # One entry, because safetensors writes several in any order and equal tables would differ in their bytes.
-        sizes = {"sizes": json.dumps({"vocab_size": int(self.vocab_size), "num_documents": int(self.num_documents)})}
+        sizes = {"vocab_size": int(self.vocab_size), "num_documents": int(self.num_documents)}
+        metadata = {"sizes": json.dumps({**sizes, "sha256": _digest(arrays, sizes)})}
         with replacing(path) as partial:
-            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, partial, metadata=sizes)
+            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, partial, metadata)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> TokenRelevance:
-        """Read what `save` wrote."""
-        with safe_open(path, framework="numpy") as file:
-            sizes = (file.metadata() or {}).get("sizes")
-            if sizes is None:
-                raise ValueError(f"{path} is not a relevance table. Pass a file that `TokenRelevance.save` wrote.")
-            arrays = {name: file.get_tensor(name) for name in ("indptr", "token_ids", "values")}
-        return cls(**arrays, **json.loads(sizes))
+        """Read what `save` wrote; a damaged file is refused in one sentence."""
+        again = f"Remove {Path(path).parent} and type the same command again: it is counted anew."
+        try:
+            with safe_open(path, framework="numpy") as file:
+                sizes = json.loads((file.metadata() or {}).get("sizes", "{}"))
+                arrays = {name: file.get_tensor(name) for name in ARRAYS if name in file.keys()}
+        except (SafetensorError, ValueError) as error:
+            raise ValueError(f"{path} is damaged ({error}). {again}") from None
+        if len(arrays) < len(ARRAYS) or "vocab_size" not in sizes:
+            raise ValueError(f"{path} is not a relevance table. Pass a file that `TokenRelevance.save` wrote.")
+        if sizes.pop("sha256", None) not in (None, _digest(arrays, sizes)):
+            raise ValueError(f"{path} is damaged: its content has changed. {again}")
+        return cls(**arrays, **sizes)
+
+
+def _digest(arrays: dict[str, np.ndarray], sizes: dict[str, int]) -> str:
+    digest = hashlib.sha256(json.dumps(sizes, sort_keys=True).encode())
+    for name in ARRAYS:
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
 
 
 class RelevanceCounter:

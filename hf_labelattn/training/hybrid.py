@@ -16,6 +16,7 @@ from ..evaluation.metrics import average_precision_macro
 from ..evaluation.targets import SparseTargets
 from ..models.modeling_hybrid import HybridForMultiLabel
 from ..models.word_reading import MATCH_TOKENIZER_FILE
+from ..storage import replacing
 from .interaction import InteractionArguments
 from .interaction_data import MatchingData
 from .linear import sigmoid_calibration, softmax_scale
@@ -184,5 +185,5 @@ def fit_weights(model: HybridForMultiLabel, data: MatchingData) -> dict[str, flo
 def save_words(data: MatchingData, folder: str) -> None:
     """Write the words' own tokenizer beside a model whose first tokenizer reads pieces."""
     if data.separate:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        data.match_tokenizer.backend_tokenizer.save(str(Path(folder) / MATCH_TOKENIZER_FILE))
+        with replacing(Path(folder) / MATCH_TOKENIZER_FILE) as partial:
+            data.match_tokenizer.backend_tokenizer.save(str(partial))

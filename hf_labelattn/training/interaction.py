@@ -24,6 +24,7 @@ from ..models.modeling_interaction import InteractionForMultiLabel, word_table
 from ..models.modeling_label_attention import LabelAttentionForMultiLabel
 from ..models.modeling_leam import LEAMForSequenceClassification
 from ..models.word_reading import MATCH_TOKENIZER_FILE
+from ..storage import load_model, replacing
 from .experiment import inherit_terms
 from .interaction_data import MatchingData
 from .linear import fit_tfidf_linear
@@ -122,7 +123,7 @@ class InteractionArguments:
 
 def load_trained_base(folder: str) -> PreTrainedModel:
     """A trained classifier, of this library or of transformers."""
-    return AutoModelForSequenceClassification.from_pretrained(folder)
+    return load_model(AutoModelForSequenceClassification, folder)
 
 
 def new_base(args: InteractionArguments, data: MatchingData) -> PreTrainedModel | None:
@@ -289,5 +290,5 @@ def joint_rates(model: InteractionForMultiLabel, learning_rate: float) -> dict[s
 def save_match_tokenizer(data: MatchingData, folder: str) -> None:
     """Write the matcher's own tokenizer beside the model, if it has one."""
     if data.separate:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        data.match_tokenizer.backend_tokenizer.save(str(Path(folder) / MATCH_TOKENIZER_FILE))
+        with replacing(Path(folder) / MATCH_TOKENIZER_FILE) as partial:
+            data.match_tokenizer.backend_tokenizer.save(str(partial))

@@ -8,28 +8,29 @@ from pathlib import Path
 from hf_labelattn.training.checkpoints import last_whole_checkpoint
 
 from .forked import compute, run_script, start_script
-from .material import Job, jobs, make_material
+from .material import Job, jobs, make_material, predict_job
 from .tally import Tally
 
 SHARES = (0.3, 0.6, 0.9)
-TRIED = ("classifier", "language model", "ranker", "tables")
+PAGE = 4096
 
 
 def run(tally: Tally, folder: Path, seed: int) -> None:
     """Each job on disks that hold a third, two thirds and nearly all of what it writes."""
-    found = jobs(make_material(folder / "material"))
+    material = make_material(folder / "material")
+    predict = predict_job(folder / "classifier" / "run", material["files"])
     disk = folder / "disk"
     disk.mkdir()
     mounted = mount(disk, 2**20)
     if not mounted:
         tally.notes.append("a small disk cannot be mounted here (needs root); the size of single files was limited")
     try:
-        for name in TRIED:
-            whole = folder / name.replace(" ", "_")
-            run_script(found[name].script, found[name].words(whole), whole.with_suffix(".log"))
+        for job in (*jobs(material).values(), predict):
+            whole = folder / job.name.replace(" ", "_") / "run"  # of the same name as on the small disk
+            run_script(job.script, job.words(whole), whole.with_suffix(".log"))
             for share in SHARES:
-                with tally.fault(f"{name} on a disk of {share:.0%} of what it writes"):
-                    (fill_disk if mounted else limit_files)(found[name], whole, disk, share)
+                with tally.fault(f"{job.name} on a disk of {share:.0%} of what it writes"):
+                    (fill_disk if mounted else limit_files)(job, whole, disk, share)
     finally:
         if mounted:
             subprocess.run(["umount", str(disk)], check=False)
@@ -46,8 +47,8 @@ def mount(disk: Path, size: int, *options: str) -> bool:
 
 def fill_disk(job: Job, whole: Path, disk: Path, share: float) -> None:
     """Run on a small disk, then on the same one enlarged."""
-    size = sum(-(-path.stat().st_size // 4096) * 4096 for path in whole.rglob("*") if path.is_file())
-    assert mount(disk, max(16384, int(share * size)), "remount")
+    pages = sum(-(-path.stat().st_size // PAGE) for path in whole.rglob("*") if path.is_file())
+    assert mount(disk, max(1, int(share * pages)) * PAGE, "remount")
     folder, log = disk / "run", whole.with_suffix(".full.log")
     words = refused(start_script(job.script, job.words(folder), log))
     assert_whole(folder, log.with_suffix(".check"))
@@ -60,7 +61,7 @@ def fill_disk(job: Job, whole: Path, disk: Path, share: float) -> None:
 
 def limit_files(job: Job, whole: Path, disk: Path, share: float) -> None:
     """No file may grow beyond a share of the largest."""
-    folder, log = disk / f"{job.name}{share}", whole.with_suffix(".full.log")
+    folder, log = disk / f"{job.name}{share}" / "run", whole.with_suffix(".full.log")
     limit = int(share * max(path.stat().st_size for path in whole.rglob("*") if path.is_file()))
 
     def main() -> None:
@@ -82,24 +83,26 @@ def refused(child) -> str:
 
 
 def assert_whole(folder: Path, log: Path) -> None:
-    """No half JSON, no half safetensors under a final name; a checkpoint that is whole loads."""
+    """No half file under a final name; what looks like a model is one, and the last good checkpoint loads."""
+    compute(lambda: check_whole(folder), log)
 
-    def main() -> None:
-        import json
 
-        from safetensors import safe_open
+def check_whole(folder: Path) -> None:
+    import json
 
-        from hf_labelattn import AwdLstmForCausalLM, LabelAttentionForMultiLabel, load_model
+    from safetensors import safe_open
 
-        for name in ("results.json", "config.json", "dataset.json"):
-            for path in folder.glob(name):
-                json.loads(path.read_text())
-        for path in folder.glob("*.safetensors"):
+    import hf_labelattn
+
+    whole = [path for path in folder.rglob("*") if ".partial" not in str(path) and "checkpoint" not in str(path)]
+    for path in whole:
+        if path.suffix == ".json":
+            json.loads(path.read_text())
+        if path.suffix == ".safetensors":
             with safe_open(path, "np"):
                 pass
-        if (last := last_whole_checkpoint(folder)) is not None:
-            load_model(LabelAttentionForMultiLabel, last)
-        if (folder / "config.json").exists() and "awd_lstm" in (folder / "config.json").read_text():
-            load_model(AwdLstmForCausalLM, folder)
-
-    compute(main, log)
+    models = [path.parent for path in whole if path.name == "config.json"]
+    last = last_whole_checkpoint(folder)
+    for model in models if last is None else [*models, last]:
+        name = json.loads((model / "config.json").read_text())["architectures"][0]
+        hf_labelattn.load_model(getattr(hf_labelattn, name), model)

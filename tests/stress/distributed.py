@@ -29,13 +29,13 @@ def run(tally: Tally, folder: Path, seed: int) -> None:
 
 
 def write_ragged(folder: Path) -> Path:
-    """Documents in an order and of lengths that leave one process short ones, none divisible by the batch."""
+    """Documents of all lengths, so that one process has fewer chunks to read than the other; none divides evenly."""
     folder.mkdir()
     for name, count in (("train", 61), ("validation", 13), ("test", 17)):
         rows = []
         for i in range(count):
             labels = [f"0{k}" for k in range(5) if (i * 7 + k * 3) % 5 < 2]
-            words = [f"sign{label}" for label in labels] + [f"word{(i * k) % 20}" for k in range(i % 3 * 40)]
+            words = [f"sign{label}" for label in labels] + [f"word{(i * k) % 20}" for k in range(i * 37 % 120)]
             rows.append({"id": f"{name}{i}", "text": " ".join(words) if i % 11 else "", "labels": labels})
         (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
     return folder
@@ -43,7 +43,7 @@ def write_ragged(folder: Path) -> Path:
 
 def caml(files: Path, output: Path, batch: int, epochs: int = 2) -> list:
     data = [word for name in ("train", "validation", "test") for word in (f"--{name}_file", files / f"{name}.jsonl")]
-    overrides = json.dumps({"hidden_size": 16, "dropout": 0.0})
+    overrides = json.dumps({"hidden_size": 16, "dropout": 0.0, "chunk_size": 8, "bptt_chunks": 2})
     words = [*data, "--preset", "caml", "--overrides", overrides, *SMALL, "--output_dir", output]
     return [*words, "--per_device_train_batch_size", batch, "--num_train_epochs", epochs]
 

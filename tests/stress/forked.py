@@ -71,14 +71,16 @@ def start(function: Callable[[], None], log: Path) -> Child:
         os._exit(code)
 
 
-def start_script(script: str, words: list, log: Path, die_at: int | None = None, below: Path | None = None) -> Child:
+def start_script(
+    script: str, words: list, log: Path, die_at: int | str | None = None, below: Path | None = None
+) -> Child:
     """Run one of the scripts.
 
     Args:
         script: Its name.
         words: Its arguments.
         log: Where its words go.
-        die_at: Kill it from inside at this file operation below `below`.
+        die_at: Kill it from inside at this file operation below `below`, or at the first of a path with this word.
         below: The folder whose operations count; their number is written to `<log>.count` at the end.
     """
 
@@ -97,7 +99,7 @@ def start_script(script: str, words: list, log: Path, die_at: int | None = None,
 class FileOperations:
     """Counts what this process opens to write, renames or removes below a folder, and dies at one of them."""
 
-    def __init__(self, folder: Path, die_at: int | None):
+    def __init__(self, folder: Path, die_at: int | str | None):
         self.folder, self.die_at, self.count = str(folder), die_at, 0
         sys.addaudithook(self.seen)
 
@@ -111,7 +113,8 @@ class FileOperations:
             path = arguments[0] if counts else None
         if counts and str(path).startswith(self.folder):
             self.count += 1
-            if self.count == self.die_at:
+            named = isinstance(self.die_at, str) and self.die_at in str(path).removeprefix(self.folder)
+            if named or self.count == self.die_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -9,18 +9,26 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import seed as with_seed
 
+from . import (
+    odd_files,
+    properties,
+    properties_evaluation,
+    properties_inference,
+    properties_models,
+    properties_reports,
+)
 from .forked import compute
 from .tally import Tally
 
+ROOMS = (properties, properties_evaluation, properties_inference, properties_models, properties_reports)
+PROPERTIES = {name: found for room in ROOMS for name, found in room.ALL.items()}
 EXAMPLES = 150
 FLOOD = 20  # how often one message may be said over all inputs of a property
 
 
 def run(tally: Tally, folder: Path, seed: int) -> None:
-    """Every property in a process of its own, as the others must be able to fork."""
-    from . import properties
-
-    for name, prove in properties.ALL.items():
+    """Every property in a process of its own, as the others must be able to fork; then every script on odd files."""
+    for name, prove in PROPERTIES.items():
         report = folder / f"{name}.json"
         try:
             compute(lambda p=prove, r=report: try_property(p, folder, seed, r), folder / f"{name}.log")
@@ -32,6 +40,7 @@ def run(tally: Tally, folder: Path, seed: int) -> None:
             for failure in counted["failures"]:
                 tally.fail(name, failure)
         tally.progress()
+    odd_files.run(tally, folder / "odd_files")
 
 
 def try_property(prove, folder: Path, seed: int, report: Path, examples: int = EXAMPLES) -> None:
@@ -47,7 +56,7 @@ def try_property(prove, folder: Path, seed: int, report: Path, examples: int = E
         check(case)
 
     limits = settings(
-        max_examples=int(examples * prove.share),
+        max_examples=max(2, int(examples * prove.share)),
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from .forked import SCRIPTS, compute
@@ -17,25 +19,37 @@ VISITORS, SECONDS, WARM = 50, 60.0, 15.0
 MAX_GROWTH_MB = 100.0
 
 
+class Refused(Exception):
+    """The application answered, with an error that it means the visitor to see."""
+
+
 def run(tally: Tally, folder: Path, seed: int) -> None:
     """Serve a tiny model with app.py, visit it, then ask the pipeline from as many threads."""
     compute(lambda: save_model(folder / "model"), folder / "model.log")
-    port, log = free_port(), folder / "app.log"
-    words = [folder / "model", "--port", port, "--examples", 0, "--use_cpu", "True", "--max_characters", 4000]
-    with open(log, "w") as out:
-        command = [sys.executable, *map(str, (SCRIPTS / "app.py", *words))]
-        process = subprocess.Popen(command, stdout=out, stderr=out, cwd=folder)
-    try:
-        wait_until_served(port, process, log)
+    log = folder / "app.log"
+    with application(folder / "model", log, folder) as (port, process):
         visit(tally, port, process.pid)
-    finally:
-        process.terminate()
-        process.wait(30)
     if errors := [line for line in log.read_text().splitlines() if "Error" in line or "Traceback" in line]:
         tally.fail("the application's log", errors[0])
     words = compute(lambda: ask_pipeline(), folder / "pipeline.log")
     tally.inputs += int(words.split()[0])
     tally.notes.append(f"pipeline, {words.strip()}")
+
+
+@contextmanager
+def application(model: Path, log: Path, folder: Path, max_characters: int = 4000) -> Iterator[tuple]:
+    """(port, process) of app.py while it serves a model."""
+    port = free_port()
+    words = [model, "--port", port, "--examples", 0, "--use_cpu", "True", "--max_characters", max_characters]
+    with open(log, "w") as out:
+        command = [sys.executable, *map(str, (SCRIPTS / "app.py", *words))]
+        process = subprocess.Popen(command, stdout=out, stderr=out, cwd=folder)
+    try:
+        wait_until_served(port, process, log)
+        yield port, process
+    finally:
+        process.terminate()
+        process.wait(30)
 
 
 def save_model(folder: Path) -> None:
@@ -74,11 +88,16 @@ def get(port: int, path: str) -> dict:
         connection.close()
 
 
+def button(port: int) -> dict:
+    """What the button that codes a note calls."""
+    config = get(port, "/config")
+    (found,) = [c["id"] for c in config["components"] if c["props"].get("elem_id") == "code"]
+    return next(d for d in config["dependencies"] if [found, "click"] in [list(t) for t in d["targets"]])
+
+
 def visit(tally: Tally, port: int, process: int) -> None:
     """All visitors at once; each sends its next note when it has seen the page of the last."""
-    config = get(port, "/config")
-    (button,) = [c["id"] for c in config["components"] if c["props"].get("elem_id") == "code"]
-    call = next(d for d in config["dependencies"] if [button, "click"] in [list(t) for t in d["targets"]])
+    call = button(port)
     seen: list[float] = []
     wrong: list[str] = []
     end = time.monotonic() + SECONDS
@@ -144,7 +163,8 @@ def press(port: int, call: dict, session: str, text: str) -> str:
         for line in connection.getresponse():
             message = json.loads(line[6:]) if line.startswith(b"data: ") else {}
             if message.get("msg") == "process_completed":
-                assert message["success"], str(message["output"])[:200]
+                if not message["success"]:
+                    raise Refused(str(message["output"])[:200])
                 return message["output"]["data"][0]
     finally:
         connection.close()

@@ -13,6 +13,7 @@ from .forked import compute
 
 LM = {"embedding_size": 8, "hidden_size": 12, "num_hidden_layers": 2}
 QUIET = ["--use_cpu", "True", "--disable_tqdm", "True"]
+WORDS = [*(f"sign0{k}" for k in range(5)), *(f"word{k}" for k in range(20))]
 SMALL = [*QUIET, "--per_device_train_batch_size", "8", "--learning_rate", "0.01"]
 
 
@@ -25,12 +26,14 @@ class Job:
         script: The script.
         words: Arguments, given the folder.
         same: Patterns of the files that must be equal whatever happened on the way.
+        landmarks: Names of what it writes, one for each of its stages, in that order.
     """
 
     name: str
     script: str
     words: Callable[[Path], list]
     same: tuple[str, ...]
+    landmarks: tuple[str, ...] = ()
 
     def differs(self, folder: Path, whole: Path) -> list[str]:
         """Files that are not those of an uninterrupted run; what is left over counts too."""
@@ -52,7 +55,9 @@ def make_material(folder: Path) -> dict[str, Path]:
     folder.mkdir(parents=True)
     tiny.write_sign_documents(folder)
     write_clinic(folder)
+    write_descriptions(folder)
     mimic = folder / "mimic3"
+    compute(lambda: tiny.save_bert(folder / "bert", WORDS), folder / "bert.log")
     compute(lambda: write_mimic3(mimic, 60, length_scale=0.05, num_labels=40), folder / "mimic.log")
     return {"files": folder, "mimic3": mimic}
 
@@ -71,6 +76,15 @@ def write_clinic(folder: Path, stays: int = 400) -> None:
             code.writerows([stay, c] for c in chosen)
 
 
+def write_descriptions(folder: Path) -> None:
+    """Descriptions of the labels, and vectors of most words."""
+    labels = [{"label": f"0{k}", "description": f"sign0{k} word{k}"} for k in range(5)]
+    (folder / "labels.jsonl").write_text("\n".join(map(json.dumps, labels)))
+    draw = random.Random(1)
+    lines = [" ".join([word, *(f"{draw.gauss(0, 1):.4f}" for _ in range(8))]) for word in WORDS[1:]]
+    (folder / "vectors.txt").write_text("\n".join(lines) + "\n")
+
+
 def jobs(material: dict[str, Path]) -> dict[str, Job]:
     """Every stage between tables and predictions."""
     files = material["files"]
@@ -85,28 +99,29 @@ def jobs(material: dict[str, Path]) -> dict[str, Job]:
     clinic = ["--notes_file", files / "notes.csv", "--codes_file", files / "codes.csv", "--patient_column", "person"]
     mimic = ["--mimic3", material["mimic3"], "--subset", "mimic3-full", "mimic3-50"]
     made = ("**/*.jsonl*", "**/dataset.json", "**/.*")
+    ranked = ["--train_file", files / "train.jsonl"]
+    described = ["--label_file", files / "labels.jsonl", "--word_vectors", files / "vectors.txt"]
+    leam = [*data, *described, "--num_train_epochs", 2, *SMALL]
+    matching = [*data, *described, "--base", "linear", "--folds", 2, "--num_train_epochs", 2, *SMALL]
+    hybrid = [*data, *described, "--backbone", files / "bert", "--num_train_epochs", 2, *SMALL]
+    scored = (*model, "scores_test.npz", "labels_test.csv")
+    stages = (*model, "*/model.safetensors", "relevance/relevance.safetensors")
+    parts = ("parts/*/model.safetensors", "parts/words/results.json", "tokenizer_match.json")
+    # name, script, arguments, what must be equal, landmarks
+    rows = [
+        ("language model", "pretrain_lm", lm, model, ("checkpoint-", "model.safetensors")),
+        ("ranker", "rank_tokens", [*ranker, *ranked], (*model, "relevance.safetensors"), ("relevance", "config.json")),
+        ("classifier", "run_label_attention", [*data, *caml], scored, ("trainer_state.json", "results.json")),
+        ("plant", "run_plant", [*data, *plant], stages, ("language_model", "relevance", "ranker", "state.json")),
+        ("leam", "run_leam", leam, scored, ("trainer_state.json",)),
+        ("interaction", "run_interaction", matching, scored, ("checkpoint-", "results.json")),
+        ("hybrid", "run_long_tail", hybrid, (*scored, *parts), ("parts/words", "parts/sentence", "results.json")),
+        ("tables", "prepare_tables", clinic, made, ("dataset.json",)),
+        ("mimic", "prepare_mimic", mimic, made, ("train.jsonl", "dataset.json")),
+    ]
     found = [
-        Job("language model", "pretrain_lm.py", lambda f: [*lm, "--output_dir", f], model),
-        Job(
-            "ranker",
-            "rank_tokens.py",
-            lambda f: [*ranker, "--train_file", files / "train.jsonl", "--output_dir", f],
-            (*model, "relevance.safetensors"),
-        ),
-        Job(
-            "classifier",
-            "run_label_attention.py",
-            lambda f: [*data, *caml, "--output_dir", f],
-            (*model, "scores_test.npz", "labels_test.csv"),
-        ),
-        Job(
-            "plant",
-            "run_plant.py",
-            lambda f: [*data, *plant, "--output_dir", f],
-            (*model, "*/model.safetensors", "relevance/relevance.safetensors"),
-        ),
-        Job("tables", "prepare_tables.py", lambda f: [*clinic, "--output_dir", f], made),
-        Job("mimic", "prepare_mimic.py", lambda f: [*mimic, "--output_dir", f], made),
+        Job(name, f"{script}.py", lambda f, words=words: [*words, "--output_dir", f], same, marks)
+        for name, script, words, same, marks in rows
     ]
     return {job.name: job for job in found}
 
@@ -114,4 +129,6 @@ def jobs(material: dict[str, Path]) -> dict[str, Job]:
 def predict_job(model: Path, files: Path) -> Job:
     """Codes and their evidence for the test documents."""
     words = [model, "--input", files / "test.jsonl", "--evidence", "True", "--use_cpu", "True", "--batch_size", 4]
-    return Job("predict", "predict.py", lambda f: [*words, "--output", f / "codes.parquet"], ("**/*",))
+    return Job(
+        "predict", "predict.py", lambda f: [*words, "--output", f / "codes.parquet"], ("**/*",), ("codes.parquet",)
+    )

@@ -1,32 +1,13 @@
-"""What must hold for any input, one property per public entry point."""
+"""What must hold for any documents, labels and files that are read, one property per public entry point."""
 
-import html
+import csv
 import json
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
 
-from .strategies import HALVES, WORDS, batches, documents, label_names
-
-
-@dataclass(frozen=True)
-class Property:
-    """What to generate, and what to do with it.
-
-    Attributes:
-        cases: A strategy.
-        check: Gives, for a folder to work in, the function that raises where a case is not served as promised.
-        share: Of the usual number of examples.
-    """
-
-    cases: st.SearchStrategy
-    check: Callable[[Path], Callable]
-    share: float = 1.0
+from .strategies import WORDS, Property, documents, encodable, label_names
 
 
 def read_documents(folder: Path):
@@ -42,11 +23,56 @@ def read_documents(folder: Path):
         try:
             found = load_notes(path, validation_fraction=0)["train"]
         except NotesError as error:
-            assert any(half in text for text in rows for half in map(chr, range(0xD800, 0xE000)) if half in text), (
-                error
-            )
+            assert not all(map(encodable, rows)), error
+            assert not any(len(text) > 20 and text in str(error) for text in rows)
             return
         assert found["text"][:] == rows and all(row == names for row in found["labels"])
+
+    return check
+
+
+def read_cells(folder: Path):
+    """CSV and TSV: cells come back as they were, labels split at the separator; or a NotesError."""
+    from hf_labelattn import NotesError, load_notes
+
+    def check(case) -> None:
+        texts, names, end = case
+        path = folder / f"notes.{end}"
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, delimiter="\t" if end == "tsv" else ",")
+            writer.writerow(["text", "labels"])
+            writer.writerows([text, "|".join(names)] for text in texts)
+        try:
+            found = load_notes(path, validation_fraction=0, label_separator="|")["train"]
+        except NotesError as error:
+            assert len(str(error)) < 500, error
+            assert any("\r" in text or "\0" in text for text in (*texts, *names)), error
+            return
+        wanted = list(dict.fromkeys(part.strip() for name in names for part in name.split("|") if part.strip()))
+        assert found["text"][:] == texts and all(row == wanted for row in found["labels"])
+
+    return check
+
+
+def name_files(folder: Path):
+    """A label file is read as it was written; names that are blank or there twice are refused."""
+    from hf_labelattn import LabelSet, NotesError, read_label_file
+
+    path = folder / "described.jsonl"
+
+    def check(names) -> None:
+        sound = names and len(set(names)) == len(names) and all(map(str.strip, names))
+        path.write_text("\n".join(json.dumps({"label": n, "description": f"{n} so"}) for n in names))
+        try:
+            assert read_label_file(path) == {name: f"{name} so" for name in names} and sound
+        except NotesError as error:
+            assert not sound or not all(map(encodable, names)), error
+        try:
+            LabelSet(tuple(names), tuple(names), (0,) * len(names))
+        except ValueError as error:
+            assert not sound and str(error).endswith("."), error
+        else:
+            assert sound or not names
 
     return check
 
@@ -119,173 +145,110 @@ def collate(folder: Path):
     return check
 
 
-@cache
-def models() -> dict:
-    from .. import tiny
-
-    return {name: make() for name, make in tiny.CLASSIFIERS.items()}
-
-
-def forward(folder: Path):
-    """Every model takes any batch: scores are finite, of the right shape, blind to what the mask hides."""
-    import torch
-
-    names = list(models())
+def order_documents(folder: Path):
+    """Any lengths and batch sizes: every document is given, some twice to fill up, and whole batches only."""
+    from hf_labelattn import LengthAwareSampler
 
     def check(case) -> None:
-        (ids, mask), number = case
-        model = models()[names[number % len(names)]]
-        ids, mask = torch.from_numpy(ids), torch.from_numpy(mask)
-        with torch.no_grad():
-            try:
-                scores = model(ids, mask).logits
-            except ValueError:
-                return
-            again = model(torch.where(mask.bool(), ids, 7), mask).logits
-        assert scores.shape == (len(ids), 5) and scores.isfinite().all(), names[number % len(names)]
-        torch.testing.assert_close(again, scores, rtol=1e-4, atol=1e-5, msg=names[number % len(names)])
+        lengths, size, epoch, shuffle = case
+        sampler = LengthAwareSampler(lengths, size, pool_batches=2, shuffle=shuffle)
+        sampler.set_epoch(epoch)
+        found = list(sampler)
+        assert len(found) == len(sampler) and set(found) == set(range(len(lengths)))
+        assert len(found) == len(lengths) or len(found) % size == 0
 
     return check
 
 
-@cache
-def coders() -> list:
-    from hf_labelattn import IcdCodingPipeline
+def climb_codes(folder: Path):
+    """Any string as a code: a chain that ends, a title or none; only an unknown system is refused."""
+    from hf_labelattn import describe_icd, format_icd, parent_code, top_level_code
+
+    def check(case) -> None:
+        code, system, kind = case
+        where = {"system": system, "kind": kind}
+        try:
+            described = describe_icd(code, **where)
+            steps, above = 0, code
+            while above is not None and steps < 20:
+                above, steps = parent_code(above, **where), steps + 1
+            assert steps < 20 and (described is None or described)
+            top_level_code(code, **where)
+            format_icd(code, **where)
+        except ValueError as error:
+            assert len(str(error)) < 400 and "\n" not in str(error).replace(code, ""), error
+
+    return check
+
+
+def read_vectors(folder: Path):
+    """Any bytes as a file of vectors: a table of finite numbers, or a VectorsError."""
+    from hf_labelattn import VectorsError, description_vectors, embedding_matrix, load_word_vectors, vector_tokenizer
     from hf_labelattn.data.tokenization import word_tokenizer
 
-    from ..inference.notes import ALL
-
-    kinds = ("plant", "caml", "leam_label", "tfidf", "interaction_caml")
-    return [IcdCodingPipeline(model=ALL[kind](), tokenizer=word_tokenizer(WORDS), device="cpu") for kind in kinds]
-
-
-def code(folder: Path):
-    """The pipeline codes any text; evidence is where it says it is; half characters are refused as a ValueError."""
+    tokenizer = word_tokenizer(WORDS)
 
     def check(case) -> None:
-        text, number, top_k = case
-        coder = coders()[number % len(coders())]
+        content, end = case
+        path = folder / f"vectors{end}"
+        path.write_bytes(content)
         try:
-            rows = coder(text, top_k=top_k)
-        except ValueError as error:
-            assert not encodable(text), error
-            assert len(str(error)) < 300, error
+            vectors = load_word_vectors(path, progress=False)
+        except VectorsError as error:
+            assert str(path) in str(error), error
             return
-        assert len(rows) == min(top_k, 5)
-        for row in rows:
-            assert 0 <= row["score"] <= 1
-            for span in row["evidence"]:
-                assert text[span["start"] : span["end"]] == span["text"] != ""
+        matrix, coverage = embedding_matrix(tokenizer, vectors)
+        assert np.isfinite(matrix).all() and 0 <= coverage.share <= 1
+        means = description_vectors(["wordaa", "", "\x00 x"], vector_tokenizer(vectors), vectors)
+        assert means.shape == (3, vectors.dimensions) and np.isfinite(means).all()
 
     return check
 
 
-def show(folder: Path):
-    """The page of any note holds its text, and none of its markup."""
-    from hf_labelattn import Evidence, Prediction
-    from hf_labelattn.inference.html import render_page
+def name_words(folder: Path):
+    """Words outside the vocabulary have a hash of their spelling, at the place where they stand; others have none."""
+    from hf_labelattn import hash_word, surface_hashes, with_words
+    from hf_labelattn.data.tokenization import word_tokenizer
 
-    def check(case) -> None:
-        text, names, cuts = case
-        edges = sorted(int(cut * len(text)) for cut in cuts)
-        spans = [Evidence(a, b, text[a:b], 0.5) for a, b in zip(edges, edges[1:], strict=False) if a < b]
-        predictions = [Prediction(name, 0.5) for name in names]
-        page = render_page(text, predictions, dict.fromkeys(names, spans), {names[0]: text}, title=names[0])
-        page.encode()
-        assert page.count("<script") == 1 and page.count("<b>") == len(names)
-        note = re.search(r'<p id="note">(.*?)</p></main>', page, re.S)[1]
-        shown = html.unescape(re.sub(r"</?mark[^>]*>", "", note))
-        assert len(shown) == len(text)
-        assert all(a == b or b in "\ufffd ?" for a, b in zip(text, shown, strict=True))
+    tokenizer = with_words(word_tokenizer(WORDS[:5]), WORDS[5:9])
+
+    def check(text) -> None:
+        found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        ids, spans = found["input_ids"], found["offset_mapping"]
+        hashes = surface_hashes(text, ids, spans, tokenizer.unk_token_id)
+        for i, value, (start, end) in zip(ids, hashes, spans, strict=True):
+            expected = hash_word(text[start:end].lower()) if i == tokenizer.unk_token_id else 0
+            assert value == expected and value >= 0
 
     return check
 
 
-def measure(folder: Path):
-    """Metrics of any scores and truths are numbers, and streaming gives the same."""
-    from hf_labelattn import StreamingMetrics, multilabel_metrics
-
-    def check(case) -> None:
-        seed, documents_, labels, share, scale = case
-        draw = np.random.default_rng(seed)
-        scores = (draw.normal(size=(documents_, labels)) * scale).astype(np.float32).round(1)
-        truth = draw.random((documents_, labels)) < share
-        found = multilabel_metrics(scores, truth)
-        assert all(np.isfinite(value) or np.isnan(value) for value in found.values())
-        assert all(
-            -1e-9 <= v <= 1 + 1e-9 for n, v in found.items() if n.startswith(("f1", "precision", "recall", "auc"))
-        )
-
-    assert StreamingMetrics
-    return check
-
-
-def write_codes(folder: Path):
-    """What is written as JSONL and Parquet is read back as it was."""
-    import pyarrow.parquet as pq
-
-    from hf_labelattn import Prediction, PredictionWriter
-
-    def check(case) -> None:
-        name, labels = case
-        for end in ("jsonl", "parquet"):
-            with PredictionWriter(folder / f"codes.{end}") as writer:
-                writer.write(name, [Prediction(label, 0.5) for label in labels])
-        read = [json.loads((folder / "codes.jsonl").read_text()), *pq.read_table(folder / "codes.parquet").to_pylist()]
-        assert all(row["id"] == name and row["labels"] == labels for row in read)
-
-    return check
-
-
-def sizes(folder: Path):
-    """One label and 20,000; a megabyte without a space."""
-    import torch
-
-    from .. import tiny
-
-    def check(case) -> None:
-        count, name = case
-        ids, mask = tiny.documents((9,))
-        with torch.no_grad():
-            assert tiny.CLASSIFIERS[name](count)(ids, mask).logits.shape == (1, count)
-        for text in ("x" * 2**20, "7" * 2**20, WORDS[3] + " " * 2**20, "é" * 2**19):
-            coders()[1](text, top_k=2)
-
-    return check
-
-
-def encodable(text: str) -> bool:
-    """Whether UTF-8 can hold it."""
-    return not any(0xD800 <= ord(character) < 0xE000 for character in text)
-
-
-assert not encodable(HALVES[0])
 TEXTS = st.lists(documents(halves=True), min_size=1, max_size=4)
+WHOLE = st.lists(documents(), min_size=1, max_size=4)
 LAYOUTS = st.tuples(
     st.lists(st.integers(0, 30), min_size=1, max_size=4), st.one_of(st.none(), st.integers(1, 40)), st.integers(0, 2)
 )
-SHOWN = st.tuples(documents(halves=True), label_names(3), st.lists(st.floats(0, 1), max_size=6))
-ARRAYS = st.tuples(
-    st.integers(0, 2**31),
-    st.integers(1, 12),
-    st.integers(1, 9),
-    st.sampled_from([0, 0.3, 1]),
-    st.sampled_from([0, 1, 1e4]),
+ORDERS = st.tuples(st.lists(st.integers(0, 99), max_size=40), st.integers(1, 9), st.integers(0, 3), st.booleans())
+CODES = st.one_of(documents(halves=True), st.from_regex(r"[A-TV-Z0-9][0-9A-Z]{1,6}", fullmatch=True))
+SYSTEMS = st.tuples(CODES, st.sampled_from(["icd9", "icd10"]), st.sampled_from(["diagnosis", "procedure"]))
+LINES = st.lists(st.tuples(st.sampled_from([*WORDS[:4], "<unk>", "é"]), st.lists(st.floats(width=32), max_size=3)))
+BYTES = st.one_of(
+    st.binary(max_size=200),
+    LINES.map(lambda rows: "\n".join(" ".join([word, *map(str, row)]) for word, row in rows).encode()),
 )
+ENDS = [".txt", ".bin", ".json", ".npy", ".txt.gz"]
 ALL = {
     "read_documents": Property(st.tuples(TEXTS, label_names(4)), read_documents),
+    "read_cells": Property(st.tuples(WHOLE, label_names(4), st.sampled_from(["csv", "tsv"])), read_cells),
+    "name_files": Property(label_names(6, unique=False), name_files, 2),
     "keep_labels": Property(label_names(20), keep_labels),
     "tokenize": Property(documents(), tokenize, 4),
     "learn_vocabulary": Property(st.lists(documents(), max_size=4), learn_vocabulary),
     "collate": Property(LAYOUTS, collate, 2),
-    "forward": Property(st.tuples(batches(), st.integers(0, 100)), forward, 2),
-    "code": Property(st.tuples(documents(halves=True), st.integers(0, 4), st.integers(1, 6)), code, 2),
-    "show": Property(SHOWN, show, 2),
-    "measure": Property(ARRAYS, measure),
-    "write_codes": Property(
-        st.tuples(st.text(st.characters(exclude_categories=("Cs",)), max_size=9), label_names(4)), write_codes
+    "order_documents": Property(ORDERS, order_documents),
+    "climb_codes": Property(SYSTEMS, climb_codes, 2),
+    "read_vectors": Property(
+        st.tuples(BYTES, st.sampled_from([".txt", ".bin", ".json", ".npy", ".txt.gz"])), read_vectors, 2
     ),
-    "sizes": Property(
-        st.tuples(st.sampled_from([1, 20_000]), st.sampled_from(["caml", "plant", "swem", "leam"])), sizes, 0.04
-    ),
+    "name_words": Property(documents(), name_words),
 }
