@@ -189,8 +189,7 @@ def gradients() -> dict[str, Callable]:
         "_SoftNgramMatch": match_gradient,
         "_PlantedLogits": planted_gradient,
         "HashedBagFunction": bag_gradient,
-        "_Convolution": convolution_gradient,
-        "_PartMaxima": maxima_gradient,
+        "_ConvolutionMaxima": maxima_gradient,
     }
 
 
@@ -286,31 +285,20 @@ def bag_gradient() -> None:
     assert torch.autograd.gradcheck(lambda t: HashedBagFunction.apply(Dense.apply(t), rows, counts), (_normal(5, 3),))
 
 
-def convolution_gradient() -> None:
-    """Both ways back: through all cells of the output, and through the few that have a gradient."""
+def maxima_gradient() -> None:
+    """The best window of each filter in each part, one part of padding and one of a single word among them."""
     import torch
     from torch import nn
 
-    from hf_labelattn.models.functional_convolution import same_convolution
+    from hf_labelattn.models.functional_convolution import convolution_maxima
 
-    inputs = _normal(2, 12, 3), _normal(4, 3, 3), _normal(4)
-    few = torch.zeros(2, 12, 4, dtype=torch.float64)
-    few[0, 3, 1] = few[1, 0, 0] = few[1, 11, 3] = 1.0
-    for kept in (torch.ones_like(few), few):
+    part = torch.tensor([[0, 0, 1, 1, 1], [0, 0, 0, 1, -1], [0, 0, -1, -1, -1]])
 
-        def score(hidden, weight, bias, kept=kept):
-            convolution = nn.Conv1d(3, 4, 3)
-            del convolution.weight, convolution.bias
-            convolution.weight, convolution.bias = weight, bias
-            return same_convolution(convolution, hidden) * kept
+    def score(hidden, weight, bias):
+        convolution = nn.Conv1d(3, 4, 3)
+        del convolution.weight, convolution.bias
+        convolution.weight, convolution.bias = weight, bias
+        best = convolution_maxima(convolution, hidden, part, 2)
+        return best[best > -torch.inf]
 
-        assert torch.autograd.gradcheck(score, inputs)
-
-
-def maxima_gradient() -> None:
-    import torch
-
-    from hf_labelattn.models.functional_convolution import part_maxima
-
-    part = torch.tensor([[0, 0, 1, 1, 1], [0, 0, 0, 1, -1]])
-    assert torch.autograd.gradcheck(lambda hidden: part_maxima(hidden, part, 2), (_normal(2, 5, 3),))
+    assert torch.autograd.gradcheck(score, (_normal(3, 5, 3), _normal(4, 3, 3), _normal(4)))
