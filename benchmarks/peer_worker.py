@@ -20,7 +20,7 @@ SIZES = {
     "KimCNN": {"filter_sizes": [2, 4, 8], "num_filter_per_size": 128},
     "XMLCNN": {"filter_sizes": [2, 4, 8], "num_filter_per_size": 128, "hidden_dim": 512, "num_pool": 2},
 }
-FASTTEXT_RATES = (0.1, 0.25, 0.5, 1.0)
+FASTTEXT_RATES = (0.5, 1.0)
 
 
 def read(folder: Path, name: str) -> list[dict]:

@@ -1,5 +1,6 @@
 """Rows of a comparison that were scored elsewhere: a file of scores of the same test documents."""
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -14,30 +15,43 @@ from ..evaluation.metrics import label_statistics, multilabel_metrics
 from ..evaluation.single_label import single_label_metrics
 from ..evaluation.targets import SparseTargets
 from ..evaluation.thresholds import search_threshold
+from ..storage import write_json
 from .comparison import Comparison, Workshop
 from .experiment import DataArguments, read_notes
 
+PREFIX = "external_"
 LOWEST = float(np.finfo(np.float32).min)
 
 
 def read_external(comparison: Comparison, workshop: Workshop, files: dict[str, str]) -> dict[str, dict]:
-    """Figures of external rows by row and dataset.
+    """Figures of external rows by row and dataset, those of earlier reports included.
 
     Args:
         comparison: The comparison they join.
         workshop: Knows what `{name}` stands for.
         files: `ROW:DATASET` to a file of scores.
     """
-    found: dict[str, dict] = {}
+    found = kept_external(comparison, workshop)
     for key, path in files.items():
         row, _, dataset = key.partition(":")
         if dataset not in comparison.datasets:
             raise ValueError(f"{key!r} is not ROW:DATASET with a dataset among: {', '.join(comparison.datasets)}.")
         known = {f.name for f in fields(DataArguments)}
         given = {k: workshop.fill(v) for k, v in comparison.datasets[dataset].items() if k in known}
-        notes = read_notes(DataArguments(**given))
-        figures = single_label_figures if comparison.datasets[dataset].get("single_label") else external_figures
-        found.setdefault(row, {})[dataset] = figures(notes, read_scores(path))
+        measure = single_label_figures if comparison.datasets[dataset].get("single_label") else external_figures
+        figures = measure(read_notes(DataArguments(**given)), read_scores(path))
+        write_json(workshop.results / dataset / f"{PREFIX}{row}.json", figures)
+        found.setdefault(row, {})[dataset] = figures
+    return found
+
+
+def kept_external(comparison: Comparison, workshop: Workshop) -> dict[str, dict]:
+    """External rows of earlier reports: their figures are kept, so that the files of scores can go."""
+    found: dict[str, dict] = {}
+    for dataset in comparison.datasets:
+        for path in sorted((workshop.results / dataset).glob(f"{PREFIX}*.json")):
+            row = path.stem.removeprefix(PREFIX)
+            found.setdefault(row, {})[dataset] = json.loads(path.read_text(encoding="utf-8"))
     return found
 
 
@@ -99,7 +113,9 @@ def external_figures(notes: DatasetDict, given: ExternalScores) -> dict:
     quarters = quarter_metrics(statistics, np.array([counts[name] for name in names]))
     metrics |= {k: v for k, v in quarters.items() if k.split("/")[0] not in THRESHOLD_METRICS}
     present = statistics.counts.positives > 0
-    per_label = {n: float(v) for n, v, p in zip(names, statistics.average_precision, present, strict=True) if p}
+    per_label = {
+        n: round(float(v), 5) for n, v, p in zip(names, statistics.average_precision, present, strict=True) if p
+    }
     return {"metrics": metrics, "label_average_precision": per_label, **given.cost}
 
 

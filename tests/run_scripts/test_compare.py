@@ -58,6 +58,7 @@ def test_cells_are_run_once_and_reported(folder):
     again = compare(folder, "--report_only", "--external", f"peer:signs={folder / 'peer.parquet'}")
     assert again.returncode == 0, again.stderr[-2000:]
     assert "| peer | – | – | ." in again.stdout and "| linear |" in again.stdout
+    assert "| peer | – | – | ." in compare(folder, "--report_only").stdout, "kept, like the other cells"
     assert (folder / "kept/frequency.png").stat().st_size > 1000
     assert str(folder) not in json.dumps(kept)
 
