@@ -18,7 +18,7 @@ from ..evaluation.targets import SparseTargets
 from ..models.configuration_label_attention import PRESETS
 from ..models.modeling_hybrid import description_points
 from ..models.modeling_label_attention import LabelAttentionForMultiLabel
-from .linear import as_label_pairs, prior_logits
+from .linear import as_label_pairs, prior_logits, sigmoid_calibration
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +38,10 @@ class Head:
     weight: Tensor
     bias: Tensor
     scale: float
+
+    def scores(self, vectors: Tensor) -> np.ndarray:
+        """`[documents, labels]`."""
+        return (vectors @ self.weight.T + self.bias).numpy()
 
 
 def new_sentence_model(
@@ -83,7 +87,7 @@ def truth_of(documents: DocumentDataset) -> SparseTargets:
 def fit_head(
     vectors: Tensor, truth: SparseTargets, points: Tensor, strength: float, scale: float, single: bool
 ) -> Head:
-    """Logistic regression whose rows are drawn towards `scale` times the labels' description vectors.
+    """A linear classifier whose rows are drawn towards `scale` times the labels' description vectors.
 
     Args:
         vectors: `[documents, features]`.
@@ -91,23 +95,21 @@ def fit_head(
         points: `[labels, features]`.
         strength: How strongly (the inverse variance of a normal prior).
         scale: Weight of the description vectors.
-        single: Each document has exactly one label (softmax instead of one sigmoid per label).
+        single: Each document has exactly one label: softmax instead of the linear model's squared hinge per label,
+            which ranks rare labels better than a sigmoid.
     """
-    start, prior = scale * points, torch.from_numpy(prior_logits(truth)).float()
+    start = scale * points
+    middle = torch.from_numpy(prior_logits(truth)).float() if single else torch.tensor(-1.0)
     weight = start.clone().requires_grad_()
-    bias = (prior - vectors.mean(0) @ start.T).requires_grad_()
+    bias = (middle - vectors.mean(0) @ start.T).requires_grad_()
     target = torch.from_numpy(truth.dense()).float()
     optimizer = torch.optim.LBFGS([weight, bias], max_iter=ITERATIONS, history_size=6, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimizer.zero_grad()
-        logits = vectors @ weight.T + bias
-        likely = (
-            F.cross_entropy(logits, target, reduction="sum")
-            if single
-            else F.binary_cross_entropy_with_logits(logits, target, reduction="sum")
-        )
-        value = likely + strength / 2 * (weight - start).square().sum()
+        scores = vectors @ weight.T + bias
+        errors = F.cross_entropy(scores, target, reduction="sum") if single else squared_hinge(scores, target)
+        value = errors + strength / 2 * (weight - start).square().sum()
         value.backward()
         return value
 
@@ -119,13 +121,18 @@ def fit_head(
     return Head(torch.where(unseen[:, None], start, weight), torch.where(unseen, lowest, bias), scale)
 
 
+def squared_hinge(scores: Tensor, target: Tensor) -> Tensor:
+    """Sum of max(0, 1 - y·score)² with y = 1 for the labels of a document and -1 for the others."""
+    return (1 - (2 * target - 1) * scores).clamp(min=0).square().sum()
+
+
 def fit_sentence(
     model: LabelAttentionForMultiLabel,
     splits: dict[str, DocumentDataset],
     descriptions: list[str],
     tokenizer: PreTrainedTokenizerBase,
-    strengths: tuple[float, ...] = (0.1, 1.0),
-    scales: tuple[float, ...] = (0.0, 8.0),
+    strengths: tuple[float, ...] = (0.3, 1.0),
+    scales: tuple[float, ...] = (0.0, 2.0),
 ) -> LabelAttentionForMultiLabel:
     """Fit the label rows on the training documents; strength and scale are those that rank dev documents best."""
     model.eval()
@@ -136,12 +143,18 @@ def fit_sentence(
     for strength in strengths:
         for scale in scales if points.any() else (0.0,):
             head = fit_head(train, truth, points, strength, scale, single)
-            score = average_precision_macro((dev @ head.weight.T + head.bias).numpy(), dev_truth)
+            score = average_precision_macro(head.scores(dev), dev_truth)
             logger.info("strength %g, descriptions × %g: macro average precision %.4f on dev", strength, scale, score)
             if score > best_score:
                 best, best_score = head, score
-    set_head(model, best)
+    set_head(model, best if single or not len(dev) else calibrated(best, dev, dev_truth))
     return model
+
+
+def calibrated(head: Head, vectors: Tensor, truth: SparseTargets) -> Head:
+    """The rows on the scale of logits: one factor and one offset make their scores probabilities on dev."""
+    factor, offset = sigmoid_calibration(head.scores(vectors).ravel(), truth.dense().ravel())
+    return Head(factor * head.weight, factor * head.bias + offset, factor * head.scale)
 
 
 @torch.no_grad()

@@ -27,9 +27,11 @@ def test_the_fit_has_no_gradient_left():
     vectors, truth, points = problem()
     head = fit_head(vectors, truth, points, strength=1.0, scale=2.0, single=False)
     weight, bias = head.weight.clone().requires_grad_(), head.bias.clone().requires_grad_()
-    target = torch.from_numpy(truth.dense()).float()[:, :3]
-    loss = F.binary_cross_entropy_with_logits(vectors @ weight[:3].T + bias[:3], target, reduction="sum")
-    loss = loss + 0.5 * (weight[:3] - 2 * points[:3]).square().sum()
+    loss = 0.5 * (weight[:3] - 2 * points[:3]).square().sum()
+    for document, row in zip(vectors, truth.dense(), strict=True):
+        for label in range(3):
+            score = document @ weight[label] + bias[label]
+            loss = loss + torch.relu(1 - score if row[label] else 1 + score) ** 2
     loss.backward()
     assert weight.grad[:3].abs().max() < 0.02 and bias.grad[:3].abs().max() < 0.02
 
@@ -82,12 +84,26 @@ def test_fit_learns_and_labels_can_be_added_by_their_vector():
     splits = {"train": tiny.dataset(60), "validation": tiny.dataset(30, seed=1)}
     before = model.attention.classifier.weight.clone()
     fit_sentence(model, splits, [f"w{i}" for i in range(5)], TOKENIZER, scales=(4.0,))
-    assert not torch.equal(before, model.attention.classifier.weight) and model.config.description_scale == 4.0
+    assert not torch.equal(before, model.attention.classifier.weight) and model.config.description_scale > 0
     ids, mask = tiny.documents()
     old = model(ids, mask).logits
     model.add_labels(["new"], description_points(model, ["w7 w8"], TOKENIZER))
     new = model(ids, mask).logits
     torch.testing.assert_close(new[:, :5], old)
     vector = model.document_vectors(ids, mask) @ description_points(model, ["w7 w8"], TOKENIZER)[0]
-    torch.testing.assert_close(new[:, 5], 4.0 * vector + model.config.new_label_bias, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        new[:, 5], model.config.description_scale * vector + model.config.new_label_bias, rtol=1e-4, atol=1e-4
+    )
     assert model.config.label2id["new"] == 5
+
+
+def test_scores_become_probabilities_on_dev():
+    model, splits = (
+        tiny.zoo("sentence")(max_chunks=None),
+        {"train": tiny.dataset(60), "validation": tiny.dataset(30, seed=1)},
+    )
+    fit_sentence(model, splits, [f"w{i}" for i in range(5)], TOKENIZER)
+    classifier, dev = model.attention.classifier, splits["validation"]
+    logits = document_vectors(model, dev, TOKENIZER) @ classifier.weight.T + classifier.bias
+    expected = np.mean([len(row) for row in dev.labels]) / 5
+    assert abs(logits.detach().sigmoid().mean().item() - expected) < 0.02
