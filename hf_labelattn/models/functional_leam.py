@@ -66,7 +66,7 @@ def word_cosines(words: Tensor, label_embeddings: Tensor) -> Tensor:
 def spread(cosines: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
     """The columns of `[K, U]` laid out as the documents read, `[B, K, N]`, 0 at padding: G of eq. (2)."""
     looked_up = cosines.index_select(1, positions.flatten()).view(-1, *positions.shape)  # [K, B, N]
-    return (looked_up * mask).transpose(0, 1)
+    return looked_up.mul_(mask).transpose(0, 1)
 
 
 def banded_matrix(weight: Tensor, size: int) -> Tensor:
@@ -136,7 +136,7 @@ def phrase_scores(similarity: Tensor, weight: Tensor | None, bias: Tensor | None
         return similarity
     weight, bias = weight.to(similarity.dtype), bias.to(similarity.dtype)
     if weight.dim() == 1:
-        return F.relu(correlate(similarity, weight) + bias[:, None])
+        return F.relu_(correlate(similarity, weight).add_(bias[:, None]))  # in place: memory costs more than the sums
     kernel = weight[:, None] if weight.dim() == 2 else weight  # [K, 1 or K, 2r+1]
     groups = similarity.shape[1] if weight.dim() == 2 else 1
     return F.relu(F.conv1d(similarity, kernel, bias, padding=weight.shape[-1] // 2, groups=groups))
