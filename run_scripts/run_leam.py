@@ -8,17 +8,22 @@ Every option can also stand in one JSON file, given as the only argument. The sa
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from transformers import set_seed
 
 from hf_labelattn import (
     DataArguments,
+    LabelAttnTrainer,
     LabelAttnTrainingArguments,
     LEAMConfig,
     LEAMForSequenceClassification,
     PreparedData,
     description_vectors,
+    draw_cosine_matrix,
+    draw_joint_space,
     is_finished,
+    joint_space,
     load_vector_table,
     make_trainer,
     parse_arguments,
@@ -42,6 +47,10 @@ class ModelArguments:
         default=None,
         metadata={"help": "JSON of config fields, such as '{\"phrase_conv\": null}' for LEAM (linear)."},
     )
+    figures: bool = field(
+        default=False,
+        metadata={"help": "Also draw cosines.png and joint_space.png: documents and labels in one space."},
+    )
 
 
 def build_model(args: ModelArguments, data: PreparedData, overrides: dict) -> LEAMForSequenceClassification:
@@ -58,6 +67,21 @@ def build_model(args: ModelArguments, data: PreparedData, overrides: dict) -> LE
     return model
 
 
+def phrase_rate(config: LEAMConfig, learning_rate: float) -> dict[str, float]:
+    """A rate for the phrase kernel: all its weights move one score, so together they take the step of one weight."""
+    return {"phrase_weight": learning_rate / (2 * config.window + 1)} if config.phrase_conv else {}
+
+
+def draw_figures(trainer: LabelAttnTrainer, data: PreparedData) -> None:
+    """The paper's fig. 3 of the test documents (of the development ones where there is no test)."""
+    batches = trainer.get_eval_dataloader(data.splits.get("test", data.splits["validation"]))
+    space = joint_space(trainer.model, batches)
+    for name, figure in (("cosines", draw_cosine_matrix(space)), ("joint_space", draw_joint_space(space))):
+        path = Path(trainer.args.output_dir) / f"{name}.png"
+        figure.savefig(path)
+        print(path)
+
+
 def main() -> None:
     """Files → documents → model → Trainer → results."""
     args, data_args, training_args = parse_arguments(ModelArguments, DataArguments, LabelAttnTrainingArguments)
@@ -70,7 +94,12 @@ def main() -> None:
         set_label_prior(model, data.counts, len(data.splits["train"]))
     counts = model.parameter_counts()
     print(f"{counts['beyond_words']:,} parameters beyond the word table of {counts['words']:,}")
-    train_and_report(make_trainer(model, data, training_args), data, data_args)
+    if training_args.learning_rates is None:
+        training_args.learning_rates = phrase_rate(model.config, training_args.learning_rate)
+    trainer = make_trainer(model, data, training_args)
+    train_and_report(trainer, data, data_args)
+    if args.figures and trainer.is_world_process_zero():
+        draw_figures(trainer, data)
 
 
 if __name__ == "__main__":

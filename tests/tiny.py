@@ -103,12 +103,15 @@ def with_relevance(model: PlantForICDCoding, seed: int = 2) -> PlantForICDCoding
 
 
 def leam(**options) -> Callable[..., PreTrainedModel]:
-    """A maker of LEAM with words of 12 numbers and phrases of 7 words."""
+    """A maker of LEAM with words of 12 numbers and phrases of 7 words, each of which counts."""
 
     def make(num_labels: int = 5, **overrides) -> PreTrainedModel:
         sizes = {"vocab_size": VOCAB, "embedding_size": 12, "window": 3, "classifier_dropout": 0.0}
         fields = {**sizes, "num_labels": num_labels, "chunk_size": CHUNK, **options, **overrides}
-        return LEAMForSequenceClassification(LEAMConfig(**fields)).eval()
+        model = LEAMForSequenceClassification(LEAMConfig(**fields)).eval()
+        if model.attention.phrase_weight is not None:
+            torch.nn.init.normal_(model.attention.phrase_weight)
+        return model
 
     return make
 

@@ -31,21 +31,22 @@ from .outputs import LabelAttentionOutput
 class LabelEmbeddingAttention(nn.Module):
     """Labels as points in the space of the words, and the kernel that scores phrases against them (eq. 2, 3)."""
 
-    def __init__(self, size: int, num_labels: int, phrase_conv: str | None, window: int):
+    def __init__(self, size: int, num_labels: int, phrase_conv: str | None, window: int, sharpness: float):
         super().__init__()
-        width = 2 * window + 1
+        width, self.sharpness = 2 * window + 1, sharpness
         kernels = {"shared": (width,), "depthwise": (num_labels, width), "full": (num_labels, num_labels, width)}
         self.label_embeddings = nn.Parameter(torch.empty(num_labels, size))
         self.phrase_weight = nn.Parameter(torch.empty(kernels[phrase_conv])) if phrase_conv else None
         self.phrase_bias = nn.Parameter(torch.empty(num_labels)) if phrase_conv else None
 
     def reset_weights(self) -> None:
-        """Labels from a standard Gaussian (paper, section 4.2); a kernel with Xavier's variance, no bias."""
+        """Labels from a standard Gaussian (paper, section 4.2); a phrase starts as its middle word, without bias."""
         init.normal_(self.label_embeddings)
         if self.phrase_weight is not None:
-            inputs = self.phrase_weight[0].numel() if self.phrase_weight.dim() > 1 else self.phrase_weight.numel()
-            bound = (3 / inputs) ** 0.5
-            init.uniform_(self.phrase_weight, -bound, bound)
+            start = torch.zeros_like(self.phrase_weight)
+            middle = start[..., start.shape[-1] // 2]  # [], [K] or [K, K]
+            (middle.diagonal() if middle.dim() == 2 else middle).fill_(self.sharpness)
+            init.copy_(self.phrase_weight, start)
             init.zeros_(self.phrase_bias)
 
     def parts(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
@@ -71,7 +72,8 @@ class LEAMForSequenceClassification(LabelClassifierPreTrainedModel):
         self.embeddings = nn.Embedding(config.vocab_size, size, padding_idx=config.pad_token_id)
         cnn = config.encoder == "cnn"
         self.encoder = ConvolutionEncoder(size, size, [config.encoder_width], "relu") if cnn else IdentityEncoder(size)
-        self.attention = LabelEmbeddingAttention(size, config.num_labels, config.phrase_conv, config.window)
+        phrases = config.phrase_conv, config.window, config.sharpness
+        self.attention = LabelEmbeddingAttention(size, config.num_labels, *phrases)
         self.dropout = nn.Dropout(config.classifier_dropout)
         hidden = config.classifier_hidden_size
         self.hidden = nn.Linear(size, hidden) if hidden else None

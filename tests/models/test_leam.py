@@ -5,6 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from hf_labelattn.models.configuration_leam import LEAMConfig
+from hf_labelattn.models.functional_leam import phrase_scores
 from hf_labelattn.models.modeling_leam import LEAMForSequenceClassification
 
 from .. import tiny
@@ -29,9 +30,9 @@ def make(variant="multi_label", num_labels=5, **overrides):
     fields = {"vocab_size": tiny.VOCAB, "embedding_size": 6, "window": 2, "classifier_dropout": 0.0}
     fields |= {"chunk_size": tiny.CHUNK, "num_labels": num_labels, **VARIANTS[variant], **overrides}
     model = LEAMForSequenceClassification(LEAMConfig(**fields)).eval()
-    # Biases start at zero, where forgetting one would go unnoticed.
+    # Biases and the neighbours in a phrase start at zero, where forgetting one would go unnoticed.
     for name, parameter in model.named_parameters():
-        if name.endswith("bias"):
+        if name.endswith(("bias", "phrase_weight")):
             torch.nn.init.normal_(parameter, std=0.3)
     return model
 
@@ -304,6 +305,20 @@ def test_bfloat16_stays_close(variant):
     assert all(torch.isfinite(p.grad).all() for p in model.parameters())
 
 
+@pytest.mark.parametrize("phrase_conv", ["shared", "depthwise", "full"])
+def test_a_phrase_starts_as_its_middle_word(phrase_conv, tmp_path):
+    fields = {"vocab_size": tiny.VOCAB, "embedding_size": 6, "window": 2, "num_labels": 4, "sharpness": 3.0}
+    model = LEAMForSequenceClassification(LEAMConfig(phrase_conv=phrase_conv, **fields))
+    _, weight, bias = (part.detach() for part in model.attention.parts())
+    similarity = torch.rand(2, 4, 9) - 0.5
+    assert_close(phrase_scores(similarity, weight, bias), 3 * similarity.relu())
+    with torch.no_grad():
+        model.attention.phrase_weight.add_(1.0)
+    model.save_pretrained(tmp_path)
+    loaded = LEAMForSequenceClassification.from_pretrained(tmp_path)
+    assert_close(loaded.attention.phrase_weight, model.attention.phrase_weight)
+
+
 class TestConfig:
     """Defaults that depend on the problem, and what is refused."""
 
@@ -323,6 +338,7 @@ class TestConfig:
         [
             ({"problem_type": "regression"}, "LEAM classifies"),
             ({"window": -1}, "`window` is -1, but must be at least 0"),
+            ({"sharpness": 0}, "`sharpness` is 0, but must be above 0"),
             ({"classifier_dropout": 1.0}, "from 0 to below 1"),
             ({"classifier_hidden_size": 8}, "pass `classifier_hidden_size=0` or `pooling='max'`"),
             ({"phrase_conv": "full", "num_labels": 9000}, "use `phrase_conv='shared'`"),

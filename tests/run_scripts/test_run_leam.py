@@ -49,7 +49,7 @@ def command(files, folder, *options):
 
 def test_single_label_with_vectors(files, tmp_path):
     options = ("--single_label", True, "--num_train_epochs", 15, "--label_file", files / "labels.jsonl")
-    done = run(command(files, tmp_path, *options, "--word_vectors", files / "vectors.txt"))
+    done = run(command(files, tmp_path, *options, "--word_vectors", files / "vectors.txt", "--figures", True))
     assert "3 of 3 labels start from the words of their description" in done.stdout
     beyond = int(re.search(r"([\d,]+) parameters beyond the word table", done.stdout)[1].replace(",", ""))
     config = json.loads((tmp_path / "config.json").read_text())
@@ -58,6 +58,11 @@ def test_single_label_with_vectors(files, tmp_path):
     assert json.loads((tmp_path / "results.json").read_text())["metrics"]["test"]["accuracy"] > 0.85
     for name in ("model.safetensors", "tokenizer.json", "README.md", "run.json", "scores_test.npz"):
         assert (tmp_path / name).exists(), name
+    rates = json.loads((tmp_path / "run.json").read_text())["arguments"]
+    assert rates["learning_rates"] == {"phrase_weight": rates["learning_rate"] / 101}
+    for name in ("cosines.png", "joint_space.png"):
+        assert str(tmp_path / name) in done.stdout
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
 
 
 def test_multi_label_without_vectors(files, tmp_path):
