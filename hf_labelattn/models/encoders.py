@@ -102,12 +102,22 @@ class MultiResidualEncoder(nn.Module):
         return torch.cat([layer(embedded, mask) for layer in self.filters], dim=-1), memory
 
 
+def check_padding(mask: Tensor) -> None:
+    """Refuse padding that is not on the right: what reads word by word would take it for words."""
+    if not torch.compiler.is_compiling() and bool((mask[:, 1:] & ~mask[:, :-1]).any()):
+        raise ValueError(
+            "`attention_mask` has padding before real tokens, but this model reads word by word. Pad on the right "
+            '(`tokenizer.padding_side = "right"`).'
+        )
+
+
 def reverse_rows(rows: Tensor, mask: Tensor) -> Tensor:
     """Reverse each row of `[B, T, ...]` within its real length; padding stays at the end. Its own inverse.
 
     >>> reverse_rows(torch.tensor([[1, 2, 3, 0]]), torch.tensor([[True, True, True, False]]))
     tensor([[3, 2, 1, 0]])
     """
+    check_padding(mask)
     positions = torch.arange(rows.shape[1], device=rows.device).expand(rows.shape[:2])
     index = torch.where(mask, mask.sum(1, keepdim=True) - 1 - positions, positions)
     return torch.gather(rows, 1, index.reshape(*index.shape, *[1] * (rows.dim() - 2)).expand_as(rows))
@@ -134,6 +144,7 @@ class RecurrentEncoder(nn.Module):
     def forward(
         self, embedded: Tensor, mask: Tensor, memory: Memory = (), border: Memory = ()
     ) -> tuple[Tensor, Memory]:
+        check_padding(mask)
         hidden, state = self.forward_layer(embedded, self._pack(memory))
         if self.backward_layer is not None:
             backward, _ = self.backward_layer(reverse_rows(embedded, mask), self._pack(border))

@@ -82,7 +82,7 @@ def label_names(model: Path) -> set[str]:
 
 def assert_offsets(path: Path, texts: dict[str, str]) -> None:
     """Every passage is where it says it is in the original text."""
-    rows = list(map(json.loads, path.read_text().splitlines()))
+    rows = [json.loads(line) for line in path.open(encoding="utf-8")]
     assert [row["id"] for row in rows] == list(texts)
     spans = [(row["id"], span) for row in rows for found in row["evidence"] for span in found]
     assert spans, "no passage at all"

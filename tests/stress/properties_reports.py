@@ -38,8 +38,9 @@ def write_card(folder: Path):
         values = CardValues(
             names[0], "CAML", "label_attention", dataset=names[-1], num_labels=3, metrics={"test": {"f1_micro": value}}
         )
-        written = str(render_card(values))
-        assert ModelCard(written).data.to_dict()["model-index"][0]["results"][0]["dataset"]["name"] == names[-1]
+        written = ModelCard(str(render_card(values))).data.to_dict()["model-index"][0]
+        shown = names[-1].rstrip("/").rpartition("/")[2]  # the name of the folder, not where it lies
+        assert written["name"] == names[0] and written["results"][0]["dataset"]["name"] == shown
 
     return check
 

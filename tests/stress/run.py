@@ -24,6 +24,11 @@ ENVIRONMENT = {
 }
 
 
+def cpu_seconds() -> float:
+    """Of this process and of those it has waited for."""
+    return sum(os.times()[:4])
+
+
 def main() -> int:
     """Stages → tallies → table."""
     parser = argparse.ArgumentParser(prog="python -m tests.stress.run", description=__doc__.split("\n\n")[0])
@@ -37,7 +42,7 @@ def main() -> int:
     tallies = []
     with tempfile.TemporaryDirectory(prefix="stress-") as temporary:
         for name in options.only:
-            tally, started = Tally(name), time.monotonic()
+            tally, started, worked = Tally(name), time.monotonic(), cpu_seconds()
             print(f"{name} …", file=sys.stderr, flush=True)
             folder = Path(options.keep or temporary).resolve() / name
             folder.mkdir(parents=True)
@@ -45,7 +50,7 @@ def main() -> int:
                 importlib.import_module(f"tests.stress.{name}").run(tally, folder, options.seed)
             except Exception as error:
                 tally.fail(name, error)
-            tally.seconds = time.monotonic() - started
+            tally.seconds, tally.cpu = time.monotonic() - started, cpu_seconds() - worked
             tallies.append(tally)
             print(table([tally]).splitlines()[2], file=sys.stderr, flush=True)
     print(table(tallies))

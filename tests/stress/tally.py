@@ -19,6 +19,7 @@ class Tally:
         failures: What went wrong, a sentence each.
         notes: Figures worth a line under the table.
         seconds: How long it took.
+        cpu: Seconds of the processor in it, of all its processes.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Tally:
     failures: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    cpu: float = 0.0
     shown: float = 0.0
 
     @contextmanager
@@ -70,12 +72,13 @@ class Tally:
 
 def table(tallies: list[Tally]) -> str:
     """All stages, their sums, and the figures under them."""
-    head = f"{'stage':<14}{'faults injected':>16}{'survived':>10}{'inputs tried':>14}{'failures':>10}{'seconds':>9}"
+    head = f"{'stage':<14}{'faults injected':>16}{'survived':>10}{'inputs tried':>14}{'failures':>10}"
+    head += f"{'seconds':>9}{'CPU s':>7}"
     lines = [head, "-" * len(head)]
     total = Tally("all")
     for tally in tallies:
         lines.append(_row(tally))
-        for name in ("faults", "survived", "inputs", "seconds"):
+        for name in ("faults", "survived", "inputs", "seconds", "cpu"):
             setattr(total, name, getattr(total, name) + getattr(tally, name))
         total.failures += tally.failures
     lines += ["-" * len(head), _row(total)]
@@ -85,4 +88,4 @@ def table(tallies: list[Tally]) -> str:
 
 def _row(tally: Tally) -> str:
     counts = f"{tally.faults:>16,}{tally.survived:>10,}{tally.inputs:>14,}{len(tally.failures):>10,}"
-    return f"{tally.name:<14}{counts}{tally.seconds:>9.0f}"
+    return f"{tally.name:<14}{counts}{tally.seconds:>9.0f}{tally.cpu:>7.0f}"
