@@ -36,6 +36,7 @@ class Comparison:
         seeds: Training seeds.
         metrics: Columns of the table.
         reference: The row every other is tested against.
+        against: Row to the row it is tested against instead, such as its base.
         skip: `[dataset, model]` pairs to leave out.
     """
 
@@ -50,6 +51,7 @@ class Comparison:
         default_factory=lambda: ["f1_micro", "f1_macro", "average_precision_macro", "precision_at_1"]
     )
     reference: str | None = None
+    against: dict[str, str] = field(default_factory=dict)
     skip: list[list[str]] = field(default_factory=list)
 
     @classmethod
@@ -68,8 +70,9 @@ class Comparison:
         for name, arguments in {**found.models, **found.stages}.items():
             if "script" not in arguments:
                 raise ValueError(f'Row {name} of {path} has no "script", such as "run_label_attention".')
-        if found.reference is not None and found.reference not in found.models:
-            raise ValueError(f"`reference` is {found.reference!r}, but the rows are: {', '.join(found.models)}.")
+        for name in {found.reference, *found.against, *found.against.values()} - {None}:
+            if name not in found.models:
+                raise ValueError(f"There is no row {name!r} to test (against): rows are {', '.join(found.models)}.")
         return found
 
     def cells(self) -> Iterator["Cell"]:

@@ -113,17 +113,28 @@ def _p_row(comparison: Comparison, rows: dict[tuple[str, float], list[dict]], mo
 def one_table(comparison: Comparison, rows: dict[str, list[dict]]) -> str:
     """A Markdown table: a row per model, then seeds, time, memory and significance against the reference."""
     order = [m for m in comparison.models if m in rows] + [m for m in rows if m not in comparison.models]
-    reference = comparison.reference if comparison.reference in rows else None
     heads = ["model", *map(column_name, comparison.metrics), "seeds", "CPU s", "MB"]
-    heads += [f"p against {reference}"] if reference else []
+    tested = tested_rows(comparison, rows)
+    if tested:
+        heads.append("p" if comparison.against else f"p against {comparison.reference}")
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for model in order:
         seeds = rows[model]
         cells = [cell_text([f["metrics"].get(metric) for f in seeds]) for metric in comparison.metrics]
         cost = [_mean([_cpu_seconds(f) for f in seeds]), _mean([f.get("peak_memory_mb") for f in seeds])]
-        tested = [_p_text(seeds, rows[reference]) if model != reference else ""] if reference else []
-        lines.append("| " + " | ".join([model, *cells, str(len(seeds)), *cost, *tested]) + " |")
+        test = [tested.get(model, "")] if tested else []
+        lines.append("| " + " | ".join([model, *cells, str(len(seeds)), *cost, *test]) + " |")
     return "\n".join(lines)
+
+
+def tested_rows(comparison: Comparison, rows: dict[str, list[dict]]) -> dict[str, str]:
+    """What the last column says of each row that is tested against another."""
+    texts = {}
+    for model, seeds in rows.items():
+        other = comparison.against.get(model, comparison.reference)
+        if other in rows and other != model:
+            texts[model] = _p_text(seeds, rows[other]) + (f" ({other})" if comparison.against else "")
+    return texts
 
 
 def _cpu_seconds(figures: dict) -> float | None:

@@ -100,6 +100,15 @@ def test_changed_arguments_make_a_cell_new(folder, tmp_path):
     assert shop.kept(next(other.cells())) is None
 
 
+def test_a_row_can_name_what_it_is_tested_against():
+    labels = {f"l{i}": i / 20 for i in range(20)}
+    better = {name: min(1, value + 0.3) for name, value in labels.items()}
+    rows = {n: [{"metrics": {}, "label_average_precision": v}] for n, v in (("base", labels), ("joint", better))}
+    comparison = Comparison({}, {"base": {}, "joint": {}}, metrics=["f1_micro"], against={"joint": "base"})
+    lines = one_table(comparison, rows).splitlines()
+    assert lines[0].endswith("| MB | p |") and lines[2].endswith("|  |") and lines[3].endswith("| <.001 (base) |")
+
+
 def test_table_and_p_value():
     names = [str(i) for i in range(20)]
     good = [{"metrics": {"f1_micro": 0.9}, "label_average_precision": dict.fromkeys(names, 0.9)}]
