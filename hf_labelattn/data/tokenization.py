@@ -90,6 +90,7 @@ def load_tokenizer(path_or_name: str | os.PathLike, **kwargs) -> PreTrainedToken
         )
     try:
         tokenizer = AutoTokenizer.from_pretrained(path_or_name, **kwargs)
+        tokenizer("\N{PILCROW SIGN}")  # a damaged vocabulary may show only at a word it lacks
     except Exception as error:  # of json, tokenizers or transformers, each with its own kind
         if not os.path.isdir(path_or_name):
             raise

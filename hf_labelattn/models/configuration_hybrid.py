@@ -55,6 +55,9 @@ class HybridConfig(LabelClassifierConfig):
         for name in ("part_names", "unseen_logits"):
             if len(getattr(self, name)) != count:
                 raise ValueError(f"`{name}` has {len(getattr(self, name))} entries, but there are {count} parts.")
+        known = max((part.num_labels for part in self.part_configs), default=self.num_labels)
+        if known != self.num_labels:
+            raise ValueError(f"`id2label` has {self.num_labels} labels, but the parts score {known}.")
 
     @property
     def reads_chunks(self) -> bool:

@@ -15,7 +15,7 @@ FLIPS = {"classifier": 60, "plant": 15, "leam": 15, "interaction": 15, "hybrid":
 # Where a run is killed, and the files of it that are damaged before the same command is typed again.
 UNFINISHED = {
     "language model": ("model.safetensors", ("checkpoint-*/shared.pt", "checkpoint-*/process-0.pt")),
-    "ranker": ("config.json", ("*.pt",)),
+    "ranker": ("refit.pt", ("checkpoint-ranker/*.pt",)),
     "plant": ("trainer_state.json", ("*/model.safetensors", "relevance/relevance.safetensors", "*/stage.json")),
     "hybrid": ("results.json", ("parts/*/model.safetensors", "parts/*/config.json")),
 }

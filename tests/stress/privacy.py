@@ -83,12 +83,14 @@ def serve(model: Path, folder: Path) -> None:
 def assert_no_pickle(folder: Path) -> None:
     """Archives of torch are read with `weights_only`, and lie in checkpoints only; there is no other pickle."""
     import torch
+    from transformers.trainer_pt_utils import safe_globals
 
     for path in (path for path in folder.rglob("*") if path.is_file()):
         assert path.suffix not in (".bin", ".pkl", ".pickle", ".joblib"), path
         if path.suffix in (".pt", ".pth"):
             assert any(part.startswith("checkpoint-") for part in path.parts), path
-            torch.load(path, weights_only=True)
+            with safe_globals():  # the arrays of numpy's random state, as the Trainer reads them
+                torch.load(path, weights_only=True)
         elif zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
                 assert not [name for name in archive.namelist() if name.endswith(".pkl")], path
