@@ -24,7 +24,7 @@ class SparseAwareAdamW(AdamW):
                     parameter.grad = None
         super().step()
         for group, parameter, grad in sparse:
-            self._sparse_step(group, parameter, grad.coalesce())
+            self._sparse_step(group, parameter, coalesced(grad))
             parameter.grad = grad
 
     def _sparse_step(self, group: dict, parameter: torch.Tensor, grad: torch.Tensor) -> None:
@@ -43,6 +43,19 @@ class SparseAwareAdamW(AdamW):
             rows[None], values / scale[:, None], parameter.shape, is_coalesced=True, check_invariants=False
         )
         parameter.add_(update, alpha=-group["lr"])  # twice as fast as index_add_
+
+
+def coalesced(grad: torch.Tensor) -> torch.Tensor:
+    """`grad.coalesce()` that does not sort rows which are in order already: autograd forgets that they are.
+
+    >>> grad = torch.sparse_coo_tensor([[0, 2]], torch.ones(2, 1), (3, 1))
+    >>> grad.is_coalesced(), coalesced(grad).is_coalesced()
+    (False, True)
+    """
+    rows = grad._indices()
+    if grad.is_coalesced() or len(rows) > 1 or not bool((rows[0, 1:] > rows[0, :-1]).all()):
+        return grad.coalesce()
+    return torch.sparse_coo_tensor(rows, grad._values(), grad.shape, is_coalesced=True, check_invariants=False)
 
 
 def has_sparse_gradients(model: torch.nn.Module) -> bool:
@@ -64,7 +77,7 @@ def clip_gradients(parameters, max_norm: float) -> torch.Tensor:
     values = []
     for parameter in parameters:
         if parameter.grad is not None and parameter.grad.is_sparse:
-            parameter.grad = parameter.grad.coalesce()
+            parameter.grad = coalesced(parameter.grad)
             values.append(parameter.grad.values())
         elif parameter.grad is not None:
             values.append(parameter.grad)

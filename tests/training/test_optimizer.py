@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from hf_labelattn.training.optimizer import SparseAwareAdamW, clip_gradients
+from hf_labelattn.training.optimizer import SparseAwareAdamW, clip_gradients, coalesced
 from hf_labelattn.training.trainer import LabelAttnTrainer
 
 from .. import tiny
@@ -91,3 +91,18 @@ def test_optimizers_that_take_sparse_gradients_are_left_as_chosen(name, tmp_path
     literal.step()
     for (key, ours), theirs in zip(model.named_parameters(), dense.parameters(), strict=True):
         assert_close(ours, theirs, msg=key)
+
+
+@pytest.mark.parametrize("rows", [[0, 2, 5], [5, 0, 2], [2, 2, 5], []])
+def test_coalescing_gives_the_same_gradient(rows):
+    grad = torch.sparse_coo_tensor(torch.tensor([rows], dtype=torch.long), torch.randn(len(rows), 3), (6, 3))
+    found = coalesced(grad)
+    assert found.is_coalesced()
+    assert_close(found.indices(), grad.coalesce().indices())
+    assert_close(found.values(), grad.coalesce().values())
+
+
+def test_rows_in_order_are_not_sorted_again(monkeypatch):
+    grad = torch.sparse_coo_tensor(torch.tensor([[0, 2, 5]]), torch.randn(3, 3), (6, 3))
+    monkeypatch.setattr(torch.Tensor, "coalesce", lambda tensor: pytest.fail("sorted again"))
+    assert coalesced(grad).values().data_ptr() == grad._values().data_ptr()
