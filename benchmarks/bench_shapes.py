@@ -1,8 +1,8 @@
 """No shape cliff: labels, tokens and batch grown one at a time: `python -m benchmarks.run --only shapes`.
 
-The decoder, the matcher and LEAM are timed along each axis. A row's ratio is the worst step: how much the time grew
-between two neighbouring shapes, relative to how much the shape grew, where the step is long enough to be timed. With a
-cliff (a chunk of one label, a tensor that no longer fits a budget) it is far above one.
+The decoder, the matcher, LEAM and label-wise attention are timed along each axis. A row's ratio is the worst step: how
+much the time grew between two neighbouring shapes, relative to how much the shape grew, where the step is long enough
+to be timed. With a cliff (a chunk of one label, a tensor that no longer fits a budget) it is far above one.
 """
 
 import time
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from benchmarks.measuring import each_in_own_process, make_row, peak_mb
+from hf_labelattn.models.functional import label_pool
 from hf_labelattn.models.functional_leam import mean_by_best_label
 from hf_labelattn.models.functional_matching import LabelWords, soft_ngram_match
 from hf_labelattn.models.functional_planted import (
@@ -62,6 +63,13 @@ def leam(labels: int, tokens: int, batch: int) -> Callable[[], None]:
     return lambda: mean_by_best_label(*given, mask, classes, torch.randn(51), torch.zeros(labels), BUDGET_MB)
 
 
+def attention(labels: int, tokens: int, batch: int) -> Callable[[], None]:
+    """Label-wise attention, as in CAML."""
+    hidden, weights = torch.randn(batch, tokens, SIZE), torch.randn(2, labels, SIZE)
+    mask = torch.ones(batch, tokens, dtype=torch.bool)
+    return lambda: label_pool(hidden, hidden, mask, *weights, BUDGET_MB)
+
+
 def seconds(function: Callable[[], None], repeats: int = 3) -> float:
     """Best processor seconds of a few calls."""
     times = []
@@ -88,8 +96,8 @@ def axis_row(make: Callable, axis: str, shapes: tuple[int, ...]) -> dict:
 
 
 def rows(quick: bool = False) -> Iterator[dict]:
-    """Three kernels, three axes."""
+    """Four kernels, three axes."""
     axes = {axis: shapes[: 4 if quick else None] for axis, shapes in AXES.items()}
     return each_in_own_process(
-        [(axis_row, (make, *axis)) for make in (decoder, matcher, leam) for axis in axes.items()]
+        [(axis_row, (make, *axis)) for make in (decoder, matcher, leam, attention) for axis in axes.items()]
     )

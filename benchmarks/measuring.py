@@ -61,7 +61,8 @@ def make_row(
 
 def busy() -> str | None:
     """A sentence for a machine with more to do than it has processors: memory-bound work then slows down most."""
-    load, processors = os.getloadavg()[0], os.cpu_count()
+    running = int(Path("/proc/loadavg").read_text().split()[3].split("/")[0])  # now; the average lags by a minute
+    load, processors = min(os.getloadavg()[0], running), os.cpu_count()
     return f"Measured at a load of {load:.0f} on {processors} processors." if load > processors + 1 else None
 
 
