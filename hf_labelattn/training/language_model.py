@@ -281,7 +281,7 @@ class LanguageModelTrainer:
             older = checkpoints(self.folder)
             os.replace(partial, final)
             for folder in older:
-                shutil.rmtree(folder)
+                _remove(folder)
 
     def _write_checkpoint(self, folder: Path) -> None:
         torch.save({"state": self.state}, folder / f"process-{self.accelerator.process_index}.pt")
@@ -378,5 +378,14 @@ def checkpoints(folder: Path) -> list[Path]:
 
 def remove_checkpoints(folder: str | Path) -> None:
     """Drop the checkpoints of an interrupted run, whole or broken."""
-    for path in Path(folder).glob("checkpoint-*"):
-        shutil.rmtree(path)
+    for path in list(Path(folder).glob("checkpoint-*")):
+        _remove(path)
+
+
+def _remove(checkpoint: Path) -> None:
+    """Delete a checkpoint; killed half-way through, it does not pass for a whole one."""
+    partial = checkpoint.with_suffix(".partial")
+    if checkpoint != partial:
+        shutil.rmtree(partial, ignore_errors=True)
+        os.replace(checkpoint, partial)
+    shutil.rmtree(partial)

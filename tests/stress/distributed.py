@@ -82,10 +82,11 @@ def assert_near(one: Path, two: Path) -> None:
     first, second = (load_file(path / "model.safetensors") for path in (one, two))
     assert first.keys() == second.keys()
     for name, value in first.items():
-        np.testing.assert_allclose(second[name], value, atol=2e-5, err_msg=name)
+        np.testing.assert_allclose(second[name], value, atol=2e-6, err_msg=name)
     first, second = (json.loads((path / "results.json").read_text())["metrics"]["test"] for path in (one, two))
+    first.pop("loss")  # the Trainer's mean over batches; the last is filled up with documents that count twice
     for name, value in first.items():
-        np.testing.assert_allclose(second[name], value, atol=1e-3, err_msg=name)
+        np.testing.assert_allclose(second[name], value, atol=1e-6, err_msg=name)
 
 
 def plant_in_two(folder: Path, material: dict) -> None:
