@@ -78,6 +78,13 @@ def draw(axis: str, shapes: tuple[int, ...], found: dict[str, list[tuple[float, 
     figure.savefig(HERE / f"growth_{axis}.png", dpi=110)
 
 
+def whole_document(name: str, megabytes: float) -> str | None:
+    """Why memory grows with the words of a document, `megabytes` for each."""
+    if name != "leam":
+        return None
+    return f"LEAM weighs all words of a document at once: vectors and scores of 1,000 take {1000 * megabytes:.1f} MB."
+
+
 def rows(quick: bool = False) -> Iterator[dict]:
     """One row per model and axis for time, and for memory where it should be flat."""
     for axis, shapes in AXES.items():
@@ -90,6 +97,7 @@ def rows(quick: bool = False) -> Iterator[dict]:
             yield make_row(f"{what}: time over size", step, TIME_GOAL, "× linear", later, earlier, more)
             if axis != "labels":
                 flat = (more + 50) / (less + 50)  # 50 MB: what the allocator holds back, more or less
-                yield make_row(f"{what}: memory", flat, MEMORY_GOAL, "× before", later, earlier, more)
+                why = whole_document(name, (more - less) / (shapes[-1] - shapes[-2]) / BATCH)
+                yield make_row(f"{what}: memory", flat, MEMORY_GOAL, "× before", later, earlier, more, why)
         if not quick:
             draw(axis, shapes, found)

@@ -94,13 +94,13 @@ class _LabelPool(torch.autograd.Function):
     """Label-wise attention pooling, block by block; exponents are kept for the backward pass only if they fit."""
 
     @staticmethod
-    def forward(ctx, keys, values, mask, queries, weight, memory_mb):
+    def forward(ctx, keys, values, mask, queries, weight, memory_mb, trained):
         budget = int(memory_mb * 2**20)
         cells = budget // BYTES_PER_CELL
         blocks = _pool_blocks(
             _read_lengths(mask), len(queries), min(cells, CELLS_IN_CACHE) if mask.device.type == "cpu" else cells
         )
-        keep = any(ctx.needs_input_grad) and 8 * len(queries) * mask.numel() <= budget
+        keep = trained and any(ctx.needs_input_grad) and 8 * len(queries) * mask.numel() <= budget
         shape, wide = (len(queries), len(mask)), torch.promote_types(keys.dtype, torch.float32)
         highest, total, pooled = (torch.zeros(shape, dtype=wide, device=keys.device) for _ in range(3))
         highest -= torch.inf
@@ -134,7 +134,7 @@ class _LabelPool(torch.autograd.Function):
             grad_score = (exponent * grad_total[part][..., None]).addcmul_(grad_value, value)
             _add_gradients(grad_score.to(keys.dtype), keys, queries, block, grads[0], grads[2])
             _add_gradients(grad_value.to(values.dtype), values, weight, block, grads[1], grads[3])
-        return grads[0], grads[1], None, grads[2], grads[3], None
+        return grads[0], grads[1], None, grads[2], grads[3], None, None
 
 
 def _block_product(rows: Tensor, tokens: Tensor, block: _Block) -> Tensor:
@@ -181,7 +181,9 @@ def label_pool(
     """
     queries, weight = queries.to(keys.dtype), weight.to(values.dtype)
     with torch.autocast(keys.device.type, enabled=False):
-        return tuple(part.T for part in _LabelPool.apply(keys, values, mask, queries, weight, memory_mb))
+        # Inside the function gradients are always off, and its inputs ask for them even where nothing is trained.
+        given = keys, values, mask, queries, weight, memory_mb, torch.is_grad_enabled()
+        return tuple(part.T for part in _LabelPool.apply(*given))
 
 
 def label_vectors(

@@ -24,6 +24,8 @@ EPSILON = 1e-8
 BLOCK = 64
 # Labels per slice: larger products gain nothing, and their scores no longer stay near the processor.
 SLICE = 512
+# Scores of a slice beyond which a slice gets fewer labels, down to a number that still makes a good product.
+SLICE_CELLS, FEWEST = 2**20, 64
 # Float32 arrays of [B, K, N] that one label slice holds at most at once, in the backward pass.
 LIVE_ARRAYS = 6
 
@@ -199,7 +201,9 @@ def find_best_labels(phrases: Tensor, labels: Tensor, bias: Tensor | None, max_m
 def _score_slices(phrases: Tensor, labels: Tensor, bias: Tensor | None, max_memory_mb: int) -> Iterator[Tensor]:
     """Scores of all tokens `[B * N, S]` for one slice of labels after another."""
     rows = phrases.flatten(0, 1)
-    for part in label_slices(len(labels), 8 * len(rows), max_memory_mb):
+    size = min(SLICE, max(FEWEST, SLICE_CELLS // max(1, len(rows))))
+    fitting = max(1, max_memory_mb * 2**20 // max(1, 8 * len(rows)))
+    for part in label_chunks(len(labels), 2**20, min(size, fitting)):
         scores = rows @ labels[part].T
         yield scores if bias is None else scores.add_(bias[part])
 

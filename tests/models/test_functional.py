@@ -128,3 +128,19 @@ def test_what_is_kept_for_the_backward_pass_stays_within_the_budget():
     again = label_pool(keys, values, mask, queries, weight, 1)[1].grad_fn.next_functions[0][0].kept
     assert sum(t.numel() for pair in kept for t in pair) == 2 * 400 * 6 * 600
     assert again == []
+
+
+def test_nothing_is_kept_where_nothing_is_trained(monkeypatch):
+    given, kept = inputs(), []
+    plain = functional._LabelPool.forward
+
+    def watched(ctx, *arguments):
+        found = plain(ctx, *arguments)
+        kept.append(len(ctx.kept))
+        return found
+
+    monkeypatch.setattr(functional._LabelPool, "forward", staticmethod(watched))
+    pooled(*given)
+    with torch.no_grad():
+        pooled(*given)
+    assert kept == [1, 0]
