@@ -68,8 +68,9 @@ def build_model(args: ModelArguments, data: PreparedData, overrides: dict) -> LE
 
 
 def phrase_rate(config: LEAMConfig, learning_rate: float) -> dict[str, float]:
-    """A rate for the phrase kernel: all its weights move one score, so together they take the step of one weight."""
-    return {"phrase_weight": learning_rate / (2 * config.window + 1)} if config.phrase_conv else {}
+    """A rate for a sharp phrase kernel: all its weights move one score, so together they take the step of one."""
+    sharp = config.phrase_conv and config.sharpness
+    return {"phrase_weight": learning_rate / (2 * config.window + 1)} if sharp else {}
 
 
 def draw_figures(trainer: LabelAttnTrainer, data: PreparedData) -> None:

@@ -24,7 +24,8 @@ class LEAMConfig(LabelClassifierConfig):
             the similarity is the score ("LEAM (linear)" in the paper).
         window: r, words on each side of a phrase's centre (paper: about 50 is safe; the authors' code 27).
         sharpness: What the similarity of a phrase's middle word is multiplied by at the start of training (its
-            neighbours by 0). At 1 the softmax over cosines is all but even, however well a word fits a label.
+            neighbours by 0). At 1 the softmax over cosines is all but even, however well a word fits a label. 0 for a
+            random kernel. By default 5 with label pooling and 0 with max pooling, each better on dev where it holds.
         pooling: `"max"`: a word weighs as much as its best label says, and the document has one vector (eq. 4-6).
             `"label"`: one softmax over words and one vector per label (the authors' clinical code). By default
             `"label"` for multi-label problems and `"max"` for single-label ones.
@@ -46,7 +47,7 @@ class LEAMConfig(LabelClassifierConfig):
     embedding_size: int = 300
     phrase_conv: PhraseConvolution | None = "shared"
     window: int = 50
-    sharpness: float | int = 5
+    sharpness: float | int | None = None
     pooling: Pooling | None = None
     encoder: Literal["identity", "cnn"] = "identity"
     encoder_width: int = 10
@@ -60,6 +61,8 @@ class LEAMConfig(LabelClassifierConfig):
         single = self.problem_type == "single_label_classification"
         if self.pooling is None:
             self.pooling = "max" if single else "label"
+        if self.sharpness is None:
+            self.sharpness = 0 if self.pooling == "max" else 5
         if self.regulariser_weight is None:
             self.regulariser_weight = 1.0 if single else 0.0
         self._check()
@@ -73,8 +76,8 @@ class LEAMConfig(LabelClassifierConfig):
         for name, least in (("embedding_size", 1), ("window", 0), ("encoder_width", 1), ("classifier_hidden_size", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}` is {getattr(self, name)}, but must be at least {least}.")
-        if not self.sharpness > 0:
-            raise ValueError(f"`sharpness` is {self.sharpness}, but must be above 0: at 0 every word weighs the same.")
+        if self.sharpness < 0:
+            raise ValueError(f"`sharpness` is {self.sharpness}, but must be at least 0.")
         if not 0 <= self.classifier_dropout < 1:
             raise ValueError(f"`classifier_dropout` is {self.classifier_dropout}, but must be from 0 to below 1.")
         if self.pooling == "label" and self.classifier_hidden_size:

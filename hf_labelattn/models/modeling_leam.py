@@ -40,14 +40,24 @@ class LabelEmbeddingAttention(nn.Module):
         self.phrase_bias = nn.Parameter(torch.empty(num_labels)) if phrase_conv else None
 
     def reset_weights(self) -> None:
-        """Labels from a standard Gaussian (paper, section 4.2); a phrase starts as its middle word, without bias."""
+        """Labels from a standard Gaussian (paper, section 4.2); the kernel as `sharpness` says, no bias."""
         init.normal_(self.label_embeddings)
         if self.phrase_weight is not None:
-            start = torch.zeros_like(self.phrase_weight)
-            middle = start[..., start.shape[-1] // 2]  # [], [K] or [K, K]
-            (middle.diagonal() if middle.dim() == 2 else middle).fill_(self.sharpness)
-            init.copy_(self.phrase_weight, start)
+            self._start_sharp() if self.sharpness else self._start_random()
             init.zeros_(self.phrase_bias)
+
+    def _start_sharp(self) -> None:
+        """A phrase is its middle word."""
+        start = torch.zeros_like(self.phrase_weight)
+        middle = start[..., start.shape[-1] // 2]  # [], [K] or [K, K]
+        (middle.diagonal() if middle.dim() == 2 else middle).fill_(self.sharpness)
+        init.copy_(self.phrase_weight, start)
+
+    def _start_random(self) -> None:
+        """Xavier's variance."""
+        inputs = self.phrase_weight[0].numel() if self.phrase_weight.dim() > 1 else self.phrase_weight.numel()
+        bound = (3 / inputs) ** 0.5
+        init.uniform_(self.phrase_weight, -bound, bound)
 
     def parts(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """What the kernels take: labels, phrase weight, phrase bias."""

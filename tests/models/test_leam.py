@@ -324,8 +324,8 @@ class TestConfig:
 
     def test_defaults_follow_the_problem(self):
         multi, single = LEAMConfig(), LEAMConfig(problem_type=SINGLE)
-        assert (multi.pooling, multi.regulariser_weight) == ("label", 0.0)
-        assert (single.pooling, single.regulariser_weight) == ("max", 1.0)
+        assert (multi.pooling, multi.regulariser_weight, multi.sharpness) == ("label", 0.0, 5)
+        assert (single.pooling, single.regulariser_weight, single.sharpness) == ("max", 1.0, 0)
         assert LEAMConfig(problem_type=SINGLE, pooling="label", regulariser_weight=0.0).pooling == "label"
 
     def test_survives_a_round_trip(self, tmp_path):
@@ -338,7 +338,7 @@ class TestConfig:
         [
             ({"problem_type": "regression"}, "LEAM classifies"),
             ({"window": -1}, "`window` is -1, but must be at least 0"),
-            ({"sharpness": 0}, "`sharpness` is 0, but must be above 0"),
+            ({"sharpness": -1}, "`sharpness` is -1, but must be at least 0"),
             ({"classifier_dropout": 1.0}, "from 0 to below 1"),
             ({"classifier_hidden_size": 8}, "pass `classifier_hidden_size=0` or `pooling='max'`"),
             ({"phrase_conv": "full", "num_labels": 9000}, "use `phrase_conv='shared'`"),

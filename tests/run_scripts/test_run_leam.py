@@ -49,6 +49,7 @@ def command(files, folder, *options):
 
 def test_single_label_with_vectors(files, tmp_path):
     options = ("--single_label", True, "--num_train_epochs", 15, "--label_file", files / "labels.jsonl")
+    options += ("--overrides", '{"sharpness": 3}')
     done = run(command(files, tmp_path, *options, "--word_vectors", files / "vectors.txt", "--figures", True))
     assert "3 of 3 labels start from the words of their description" in done.stdout
     beyond = int(re.search(r"([\d,]+) parameters beyond the word table", done.stdout)[1].replace(",", ""))
