@@ -82,7 +82,7 @@ def whole_document(name: str, megabytes: float) -> str | None:
     """Why memory grows with the words of a document, `megabytes` for each."""
     if name != "leam":
         return None
-    return f"LEAM weighs all words of a document at once: vectors and scores of 1,000 take {1000 * megabytes:.1f} MB."
+    return f"LEAM holds slices of labels × all words, {1000 * megabytes:.0f} MB per 1,000 words, up to its kernel budget."
 
 
 def rows(quick: bool = False) -> Iterator[dict]:
