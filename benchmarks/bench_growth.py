@@ -82,7 +82,7 @@ def whole_document(name: str, megabytes: float) -> str | None:
     """Why memory grows with the words of a document, `megabytes` for each."""
     if name != "leam":
         return None
-    return f"LEAM holds slices of labels × all words, {1000 * megabytes:.0f} MB per 1,000 words, up to its kernel budget."
+    return f"LEAM holds slices of labels × all words: {1000 * megabytes:.0f} MB per 1,000 words, up to its budget."
 
 
 def rows(quick: bool = False) -> Iterator[dict]:
