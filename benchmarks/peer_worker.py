@@ -33,8 +33,8 @@ Scores = dict[str, np.ndarray]  # of the splits "validation" and "test"
 
 def train_libmultilabel(
     folder: Path, network: str, epochs: int, score: bool = True
-) -> tuple[list[str], Scores, float]:
-    """Labels, scores and CPU seconds of a network of libmultilabel, with its own data path and trainer.
+) -> tuple[list[str], Scores, float, int]:
+    """Labels, scores, CPU seconds and epochs of a network of libmultilabel, with its own data path and trainer.
 
     Scored is the epoch with the best macro-F1 on the development documents, as its own command line does.
     """
@@ -67,13 +67,13 @@ def train_libmultilabel(
     trainer.fit(model, loaders["train"], loaders["val"])
     seconds = time.process_time() - started
     if not score:
-        return [], {}, seconds
+        return [], {}, seconds, epochs
     columns, best = [str(name) for name in classes], trainer.checkpoint_callback.best_model_path
     found = {}
     for split, loader in (("validation", loaders["val"]), ("test", loaders["test"])):
         batches = trainer.predict(model, loader, ckpt_path=best or None, weights_only=False)
         found[split] = scores_of(batches, len(columns))
-    return columns, found, seconds
+    return columns, found, seconds, epochs
 
 
 def scores_of(batches: list, width: int) -> np.ndarray:
@@ -87,8 +87,8 @@ def scores_of(batches: list, width: int) -> np.ndarray:
     return np.concatenate(rows)
 
 
-def train_fasttext(folder: Path, epochs: int, score: bool = True) -> tuple[list[str], Scores, float]:
-    """Labels, scores and CPU seconds of fastText itself: word 1-3-grams, 100 dimensions, one-vs-all.
+def train_fasttext(folder: Path, epochs: int, score: bool = True) -> tuple[list[str], Scores, float, int]:
+    """Labels, scores, CPU seconds and epochs of fastText itself: word 1-3-grams, 100 dimensions, one-vs-all.
 
     To be scored, its rate and its epochs (2.5 or 5 times `epochs`) are those best on the development
     documents by macro-AP; the seconds are those of the chosen ones.
@@ -99,7 +99,7 @@ def train_fasttext(folder: Path, epochs: int, score: bool = True) -> tuple[list[
         for row in read(folder, "train"):
             file.write(" ".join(f"__label__{place[label]}" for label in row["labels"]) + f" {row['words']}\n")
     if not score:
-        return names, {}, fit_fasttext(folder, 0.5, epochs)[1]
+        return names, {}, fit_fasttext(folder, 0.5, epochs)[1], epochs
     truth = np.array([[name in row["labels"] for name in names] for row in read(folder, "validation")])
     best = None
     for rate in FASTTEXT_RATES:
@@ -112,8 +112,8 @@ def train_fasttext(folder: Path, epochs: int, score: bool = True) -> tuple[list[
                 flush=True,
             )
             if best is None or reached > best[0]:
-                best = reached, {"validation": scores}, model, seconds
-    return names, {**best[1], "test": score_fasttext(best[2], read(folder, "test"), len(names))}, best[3]
+                best = reached, {"validation": scores}, model, seconds, count
+    return names, {**best[1], "test": score_fasttext(best[2], read(folder, "test"), len(names))}, *best[3:]
 
 
 def fit_fasttext(folder: Path, rate: float, epochs: int) -> tuple:
@@ -170,7 +170,7 @@ def main() -> None:
         return
     folder, network, epochs, score = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), len(sys.argv) < 5
     train = train_fasttext if network == "fastText" else partial(train_libmultilabel, network=network)
-    labels, scores, seconds = train(folder, epochs=epochs, score=score)
+    labels, scores, seconds, epochs = train(folder, epochs=epochs, score=score)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if score:
         ids = {split: np.array([row["id"] for row in read(folder, split)]) for split in scores}
