@@ -26,8 +26,8 @@ class PlantConfig(LabelClassifierConfig):
         use_learned: Attention learned from scratch (the paper's A).
         use_static: Attention by mutual information, constant (S).
         use_planted: Attention of the ranker, fine-tuned (P).
-        use_evidence: Adds to each label's score how much static relevance a chunk holds, times a learned weight; not in
-            the paper. Meant for a relevance table of evidence (`planting/weights_of_evidence.py`).
+        use_evidence: Adds to each label's score how much static relevance a chunk holds, times a learned weight; not
+            in the paper. Meant for a relevance table of evidence (`planting/weights_of_evidence.py`).
         evidence_dropout: Share of the documents whose evidence is left out in training, so that the attentions learn
             to do without it.
         inattention_k: Tokens of a chunk the planted attention keeps per label; None keeps all.
