@@ -110,7 +110,7 @@ def test_a_growing_note_is_coded_as_if_read_whole(name):
 
 def test_which_models_stream():
     streaming = {name for name, make in ALL.items() if can_stream(make().config)}
-    forward = {"plant", "plant_bert", "plant_dot_zero_sigmoid", "plant_max", "plant_stateless"}
+    forward = {"plant", "plant_bert", "plant_dot_zero_sigmoid", "plant_max", "plant_stateless", "plant_with_evidence"}
     joint = {"interaction", "interaction_plant", "interaction_bert"}
     assert streaming == forward | joint | {"plm_icd", "plm_ca", "swem", "fasttext"}
 
