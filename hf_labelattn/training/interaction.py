@@ -31,6 +31,8 @@ from .linear import fit_tfidf_linear
 from .starting_points import label_parents, set_label_prior
 
 WITH_BACKBONE = ("bert", "plm_icd", "plm_ca")
+# Model types that know a label by its training documents alone.
+LEARN_FROM_DOCUMENTS = ("label_attention", "tfidf_linear", "plant")
 FIT_ON = ("auto", "train", "cross_fit", "dev")
 
 
@@ -189,6 +191,8 @@ def join_matcher(
     else:
         kept = ("vocab_size", "pad_token_id")  # what the base reads is the base's to say
         model = InteractionForMultiLabel.from_base(base, **{k: v for k, v in fields.items() if k not in kept})
+    if base is not None and args.match:
+        leave_out_unseen(model)
     if data.match_vectors is not None:
         model.set_word_vectors(torch.from_numpy(data.match_vectors))
     elif word_table(base) is not None:
@@ -198,6 +202,17 @@ def join_matcher(
     if args.match:
         model.set_label_descriptions(data.labels.label2description, data.match_tokenizer)
     return model
+
+
+def leave_out_unseen(model: InteractionForMultiLabel) -> None:
+    """A base has no opinion on labels that no training document had: only noise, and a lesson that they are absent.
+
+    Bases that read descriptions keep theirs.
+    """
+    config = model.base.config
+    counts, attention = getattr(config, "training_counts", None), getattr(config, "attention", None)
+    if counts and config.model_type in LEARN_FROM_DOCUMENTS and attention != "unit_mean":
+        model.base_columns[: len(counts)][torch.tensor(counts) == 0] = -1
 
 
 def matching_fields(base: PreTrainedModel | None, data: MatchingData, args: InteractionArguments) -> dict:

@@ -116,6 +116,35 @@ def test_every_base_starts_from_the_data(base):
         assert model.config.match_embedding_size == 6
 
 
+@pytest.mark.parametrize(
+    ("base", "match", "columns"),
+    [("caml", True, [0, 1, -1, 3, 4]), ("linear", True, [0, 1, -1, 3, 4]), ("caml", False, [0, 1, 2, 3, 4])],
+)
+def test_a_base_has_no_opinion_on_labels_without_training_documents(base, match, columns):
+    data = matching_data()
+    counts = tuple(0 if i == 2 else count for i, count in enumerate(data.labels.counts))
+    data = replace(data, labels=replace(data.labels, counts=counts))
+    sizes = {} if base == "linear" else {"embedding_size": 6}
+    args = InteractionArguments(base=base, base_overrides=sizes, match=match)
+    model = join_matcher(new_base(args, data), data, args).eval()
+    assert model.base_columns.tolist() == columns
+    ids = torch.tensor([[3, 4, 5], [6, 7, 8]])
+    found = model(ids)
+    if match:
+        expected = (
+            model.combination.unseen_logit
+            + model.combination.weight * model.combination.match_logits(found.match_scores[:, 2]).sigmoid()
+        )
+        torch.testing.assert_close(found.logits[:, 2], expected)
+
+
+def test_sentence_embeddings_keep_their_opinion_on_labels_they_read():
+    data, base = matching_data(), tiny.zoo("sentence")()
+    base.config.training_counts = [3, 0, 2, 1, 4]
+    model = join_matcher(base, data, InteractionArguments(base="none"))
+    assert model.base_columns.tolist() == [0, 1, 2, 3, 4]
+
+
 def test_the_prior_reaches_the_last_layer_of_a_foreign_base():
     data, base = matching_data(), tiny.bert_classifier()
     start_at_prior(base, data)
