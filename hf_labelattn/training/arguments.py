@@ -71,4 +71,6 @@ class LabelAttnTrainingArguments(TrainingArguments):
             raise ValueError(
                 f"`threshold_objective` is {self.threshold_objective!r}, but must be 'f1_micro' or 'f1_macro'."
             )
+        chosen = self.metric_for_best_model
         super().__post_init__()
+        self.metric_for_best_model = chosen  # where none is named, the trainer knows better than "loss"

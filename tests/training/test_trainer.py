@@ -110,6 +110,13 @@ def test_training_learns_and_keeps_the_best_epoch(tmp_path):
     assert best > max(before, 0.9)
 
 
+def test_the_epoch_is_chosen_by_average_precision_unless_told_otherwise(tmp_path):
+    for named, expected in ((None, "average_precision_macro"), ("loss", "loss")):
+        args = tiny.training_arguments(tmp_path, metric_for_best_model=named, load_best_model_at_end=True)
+        LabelAttnTrainer(tiny.zoo("caml")(), args, eval_dataset=tiny.dataset(4))
+        assert args.metric_for_best_model == expected and args.greater_is_better == (named is None)
+
+
 def test_frozen_groups_stand_still_until_their_epoch(tmp_path):
     one = trainer(tmp_path, num_train_epochs=1, unfreezing=["^attention", "^(encoder|embeddings)"])
     before = weights(one)
