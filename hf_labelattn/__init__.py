@@ -123,6 +123,7 @@ from .training.language_model import (
     remove_checkpoints,
     train_language_model,
 )
+from .training.leam import new_leam, phrase_rate
 from .training.linear import fit_tfidf_linear
 from .training.plant_stages import PlantArguments, StageCache, apply_recipe, plant_classifier
 from .training.results import metrics_table, write_label_results
@@ -264,10 +265,12 @@ __all__ = [
     "mimic_subset_names",
     "multilabel_metrics",
     "new_base",
+    "new_leam",
     "new_sentence_model",
     "onnx_difference",
     "parent_code",
     "parse_arguments",
+    "phrase_rate",
     "plant_attention",
     "plant_classifier",
     "prepare_data",

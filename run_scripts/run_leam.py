@@ -16,20 +16,17 @@ from hf_labelattn import (
     DataArguments,
     LabelAttnTrainer,
     LabelAttnTrainingArguments,
-    LEAMConfig,
-    LEAMForSequenceClassification,
     PreparedData,
-    description_vectors,
     draw_cosine_matrix,
     draw_joint_space,
     is_finished,
     joint_space,
-    load_vector_table,
     make_trainer,
+    new_leam,
     parse_arguments,
+    phrase_rate,
     prepare_data,
     run,
-    set_label_prior,
     train_and_report,
 )
 
@@ -53,26 +50,6 @@ class ModelArguments:
     )
 
 
-def build_model(args: ModelArguments, data: PreparedData, overrides: dict) -> LEAMForSequenceClassification:
-    """LEAM for these data; words and labels start from the vectors, if there are any."""
-    fields = {**data.config_fields(args.single_label), **overrides}
-    if args.word_vectors is None:
-        return LEAMForSequenceClassification(LEAMConfig(**fields))
-    vectors, table = load_vector_table(args.word_vectors, data.tokenizer)
-    fields.setdefault("embedding_size", vectors.dimensions)
-    model = LEAMForSequenceClassification(LEAMConfig(**fields))
-    model.set_word_vectors(table)
-    found = model.set_label_embeddings(description_vectors(data.labels.descriptions, data.tokenizer, vectors))
-    print(f"{found:,} of {data.labels.num_labels:,} labels start from the words of their description")
-    return model
-
-
-def phrase_rate(config: LEAMConfig, learning_rate: float) -> dict[str, float]:
-    """A rate for a sharp phrase kernel: all its weights move one score, so together they take the step of one."""
-    sharp = config.phrase_conv and config.sharpness
-    return {"phrase_weight": learning_rate / (2 * config.window + 1)} if sharp else {}
-
-
 def draw_figures(trainer: LabelAttnTrainer, data: PreparedData) -> None:
     """The paper's fig. 3 of the test documents (of the development ones where there is no test)."""
     batches = trainer.get_eval_dataloader(data.splits.get("test", data.splits["validation"]))
@@ -90,9 +67,7 @@ def main() -> None:
         return
     data = prepare_data(data_args)
     set_seed(training_args.seed)
-    model = build_model(args, data, args.overrides or {})
-    if args.label_prior and not args.single_label:
-        set_label_prior(model, data.counts, len(data.splits["train"]))
+    model = new_leam(data, args.word_vectors, args.single_label, args.label_prior, **(args.overrides or {}))
     counts = model.parameter_counts()
     print(f"{counts['beyond_words']:,} parameters beyond the word table of {counts['words']:,}")
     if training_args.learning_rates is None:

@@ -1,4 +1,4 @@
-"""Train the hybrid for long tails of labels: linear model + matching of descriptions + sentence embeddings.
+"""Train the hybrid for long tails of labels: linear model + matching of descriptions + LEAM + sentence embeddings.
 
     python run_scripts/run_long_tail.py --train_file train.jsonl --test_file test.jsonl --label_file labels.jsonl \
         --word_vectors glove.6B.50d.txt --backbone sentence-transformers/all-MiniLM-L6-v2 --output_dir runs/long_tail
@@ -36,8 +36,10 @@ from hf_labelattn import (
     load_tokenizer,
     make_trainer,
     new_base,
+    new_leam,
     new_sentence_model,
     parse_arguments,
+    phrase_rate,
     prepare_data,
     prepare_matching_data,
     run,
@@ -45,6 +47,8 @@ from hf_labelattn import (
     save_words,
     train_and_report,
 )
+
+LEAM = {"learning_rate": 0.01, "per_device_train_batch_size": 64, "per_device_eval_batch_size": 256}
 
 
 def words_part(args: LongTailArguments, data_args, training: LabelAttnTrainingArguments, data, folder: Path):
@@ -62,6 +66,17 @@ def words_part(args: LongTailArguments, data_args, training: LabelAttnTrainingAr
             model, trained = fit_linear(data.splits["train"], data.splits["validation"], config), data
         train_and_report(make_trainer(model, trained, own), trained, data_args, train=trained is not data)
     return load_model(AutoModelForSequenceClassification, args.words or folder)
+
+
+def leam_part(args: LongTailArguments, data_args, training: LabelAttnTrainingArguments, data, folder: Path):
+    """LEAM over the word vectors; trained once, then read from its folder."""
+    if not (folder / "results.json").exists():
+        set_seed(training.seed)
+        model = new_leam(data, args.word_vectors, args.single_label)
+        own = replace(training, output_dir=str(folder), push_to_hub=False, **LEAM, max_steps=args.leam_steps)
+        own.learning_rates = phrase_rate(model.config, own.learning_rate)
+        train_and_report(make_trainer(model, data, own), data, data_args)
+    return load_model(AutoModelForSequenceClassification, folder)
 
 
 def sentence_part(args: LongTailArguments, data, splits, tokenizer, folder: Path):
@@ -84,6 +99,8 @@ def main() -> None:
     data = prepare_matching_data(data_args, args.word_vectors, tokenizer)
     set_seed(training.seed)
     parts = {"words": words_part(args, data_args, training, data, folder / "words")}
+    if args.word_vectors and args.leam_steps:
+        parts["leam"] = leam_part(args, data_args, training, data, folder / "leam")
     for path in args.folders:
         parts[path.name] = load_part(path, data.tokenizer, partial(load_model, AutoModelForSequenceClassification))
     separate = {"unk_token_id": data.tokenizer.unk_token_id}

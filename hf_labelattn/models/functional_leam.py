@@ -162,7 +162,7 @@ def weighted_sum(words: Tensor, positions: Tensor, weights: Tensor) -> Tensor:
 
 def phrase_vectors(words: Tensor, positions: Tensor, mask: Tensor, weight: Tensor | None) -> Tensor:
     """Words normalised and then convolved `[B, N, P]`: their product with unit labels is eq. (3) before the bias."""
-    unit = F.embedding(positions, unit_rows(words)) * mask[..., None]
+    unit = F.embedding(positions, unit_rows(words)).mul_(mask[..., None])
     return unit if weight is None else correlate(unit.transpose(1, 2), weight).transpose(1, 2).contiguous()
 
 
@@ -344,7 +344,11 @@ def _pooling_slices(mask: Tensor, labels: Tensor, weight: Tensor | None, max_mem
     if weight is not None and weight.dim() == 3:
         return [slice(0, len(labels))]
     batch, tokens = mask.shape
-    return label_slices(len(labels), 4 * LIVE_ARRAYS * batch * (tokens + labels.shape[1]), max_memory_mb)
+    slices = label_slices(len(labels), 4 * LIVE_ARRAYS * batch * (tokens + labels.shape[1]), max_memory_mb)
+    if len(slices) == 1 and torch.is_grad_enabled():
+        return slices  # whole, so that nothing is computed twice
+    size = max(FEWEST, SLICE_CELLS // max(1, mask.numel()))
+    return slices if slices[0].stop <= size else label_chunks(len(labels), 2**20, size)
 
 
 def _at_once(words: Tensor, mask: Tensor, labels: Tensor, weight: Tensor | None, max_memory_mb: int) -> bool:

@@ -34,6 +34,10 @@ class LongTailArguments:
     word_vectors: str | None = field(
         default=None, metadata={"help": "Vectors for matching label descriptions (GloVe, word2vec or npy)."}
     )
+    leam_steps: int = field(
+        default=2000,
+        metadata={"help": "Training steps of LEAM, words and labels in one space; it needs vectors. 0 leaves it out."},
+    )
     backbone: str | None = field(
         default=None, metadata={"help": "Sentence encoder (any transformer): adds a classifier of its embeddings."}
     )

@@ -148,6 +148,11 @@ def test_slices_of_labels_change_nothing(kind, monkeypatch):
     for one, other, third in zip(whole, sliced, evaluated, strict=True):
         assert_same(other, one, differentiable(inputs))
         torch.testing.assert_close(third, one.detach(), atol=1e-6, rtol=1e-5)
+    monkeypatch.setattr(leam, "SLICE", 512)
+    monkeypatch.setattr(leam, "SLICE_CELLS", 1)
+    monkeypatch.setattr(leam, "FEWEST", 3)
+    with torch.no_grad():
+        torch.testing.assert_close(label_logits(inputs), whole[1].detach(), atol=1e-6, rtol=1e-5)
 
 
 def label_logits(inputs):

@@ -28,11 +28,12 @@ def backbone(tmp_path_factory, files):  # noqa: F811
     return folder
 
 
-def test_three_parts_in_one_checkpoint(files, backbone, tmp_path):  # noqa: F811
+def test_all_parts_in_one_checkpoint(files, backbone, tmp_path):  # noqa: F811
     options = ("--word_vectors", files / "vectors.txt", "--backbone", backbone, "--num_train_epochs", 2)
+    options += ("--leam_steps", 20)
     run(command(files, tmp_path, *options))
     config = json.loads((tmp_path / "config.json").read_text())
-    assert config["part_names"] == ["words", "sentence"] and config["match_vocab_size"] > 10
+    assert config["part_names"] == ["words", "leam", "sentence"] and config["match_vocab_size"] > 10
     assert results(tmp_path)["average_precision_macro"] > 0.9 and separates(files, tmp_path, UNTRAINED)
     coded = tmp_path / "codes.jsonl"
     predict = [sys.executable, ROOT / "run_scripts/predict.py", tmp_path, "--input", files / "test.jsonl"]
@@ -46,13 +47,14 @@ def test_three_parts_in_one_checkpoint(files, backbone, tmp_path):  # noqa: F811
 
 
 def test_a_finished_part_is_not_trained_again(files, tmp_path):  # noqa: F811
-    options = ("--word_vectors", files / "vectors.txt", "--num_train_epochs", 1)
+    options = ("--word_vectors", files / "vectors.txt", "--num_train_epochs", 1, "--leam_steps", 4)
     call(command(files, tmp_path, *options))
     first = load_file(tmp_path / "model.safetensors")
     (tmp_path / "results.json").unlink()
-    written = (tmp_path / "parts/words/model.safetensors").stat().st_mtime_ns
+    parts = [tmp_path / f"parts/{name}/model.safetensors" for name in ("words", "leam")]
+    written = [part.stat().st_mtime_ns for part in parts]
     call(command(files, tmp_path, *options))
-    assert (tmp_path / "parts/words/model.safetensors").stat().st_mtime_ns == written
+    assert [part.stat().st_mtime_ns for part in parts] == written
     again = load_file(tmp_path / "model.safetensors")
     assert all(np.array_equal(first[name], again[name]) for name in first)
 
