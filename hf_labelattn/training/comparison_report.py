@@ -78,7 +78,7 @@ def cell_text(values: Sequence[float]) -> str:
 
 def markdown_tables(comparison: Comparison, found: Found) -> str:
     """One table per dataset; with several fractions one per dataset and metric, a column for each fraction."""
-    parts = []
+    parts = [headline_table(comparison, found)] if comparison.headline else []
     for dataset in comparison.datasets:
         rows = {(m, f): seeds for (d, m, f), seeds in found.items() if d == dataset}
         if rows and len(comparison.fractions) > 1:
@@ -87,6 +87,32 @@ def markdown_tables(comparison: Comparison, found: Found) -> str:
         elif rows:
             parts.append(f"### {dataset}\n\n{one_table(comparison, {m: seeds for (m, _), seeds in rows.items()})}")
     return "\n\n".join(parts) + "\n"
+
+
+def headline_table(comparison: Comparison, found: Found) -> str:
+    """A Markdown table with one line per dataset: the reference and the first row of `headline` that is there."""
+    heads = ["set", "labels", "row"]
+    heads += [f"{column_name(metric)}, {comparison.reference} → row" for metric in comparison.metrics]
+    lines = ["### All sets", "", "| " + " | ".join([*heads, "p (macro-AP)"]) + " |", "|---" * (len(heads) + 1) + "|"]
+    for dataset in comparison.datasets:
+        reference = found.get((dataset, comparison.reference, 1.0))
+        row = next((name for name in comparison.headline if (dataset, name, 1.0) in found), None)
+        if reference and row:
+            seeds = found[dataset, row, 1.0]
+            cells = [_change(reference, seeds, metric) for metric in comparison.metrics]
+            cells = [dataset, str(seeds[0]["num_labels"]), row, *cells, _p_text(seeds, reference)]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _change(reference: list[dict], seeds: list[dict], metric: str) -> str:
+    """Two means and the relative change between them."""
+    pair = [[f["metrics"].get(metric) for f in part] for part in (reference, seeds)]
+    if any(value is None or np.isnan(value) for part in pair for value in part):
+        return "–"
+    before, after = (float(np.mean(part)) for part in pair)
+    change = f" ({100 * (after / before - 1):+.0f} %)" if before > 0.01 else ""
+    return f"{cell_text([before])} → {cell_text([after])}{change}"
 
 
 def fraction_table(comparison: Comparison, rows: dict[tuple[str, float], list[dict]], metric: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from hf_labelattn import Comparison, DataArguments, Workshop, put_into_readme, read_external, read_notes
 from hf_labelattn.training.comparison_external import read_scores
-from hf_labelattn.training.comparison_report import markdown_tables, one_table, p_value
+from hf_labelattn.training.comparison_report import headline_table, markdown_tables, one_table, p_value
 
 from .. import tiny
 
@@ -107,6 +107,30 @@ def test_a_row_can_name_what_it_is_tested_against():
     comparison = Comparison({}, {"base": {}, "joint": {}}, metrics=["f1_micro"], against={"joint": "base"})
     lines = one_table(comparison, rows).splitlines()
     assert lines[0].endswith("| MB | p |") and lines[2].endswith("|  |") and lines[3].endswith("| <.001 (base) |")
+
+
+def test_the_headline_has_one_line_per_set_and_the_first_row_that_is_there():
+    def figures(value):
+        labels = {str(i): value for i in range(20)}
+        return [{"metrics": {"f1_micro": value}, "label_average_precision": labels, "num_labels": 20}]
+
+    found = {
+        ("one", "base", 1.0): figures(0.4),
+        ("one", "small", 1.0): figures(0.5),
+        ("one", "big", 1.0): figures(0.6),
+    }
+    found |= {
+        ("two", "base", 1.0): figures(0.0),
+        ("two", "small", 1.0): figures(0.5),
+        ("three", "base", 1.0): figures(1),
+    }
+    rows = {"base": {}, "small": {}, "big": {}}
+    options = {"metrics": ["f1_micro"], "reference": "base", "headline": ["big", "small"]}
+    lines = headline_table(Comparison(dict.fromkeys(("one", "two", "three"), {}), rows, **options), found).splitlines()
+    assert lines[4:] == [
+        "| one | 20 | big | .400 → .600 (+50 %) | <.001 |",
+        "| two | 20 | small | .000 → .500 | <.001 |",
+    ]
 
 
 def test_table_and_p_value():
