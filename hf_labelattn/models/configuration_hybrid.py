@@ -67,8 +67,13 @@ class HybridConfig(LabelClassifierConfig):
     @property
     def reads_pieces(self) -> list[bool]:
         """For each part whether it reads `input_ids` while the others read words of their own."""
-        separate = self.match_vocab_size is not None
-        return [separate and part.reads_chunks for part in self.part_configs or []]
+        if self.match_vocab_size is None:
+            return [False for _ in self.part_configs or []]
+        told_apart = self.match_vocab_size != self.vocab_size
+        return [
+            part.reads_chunks and not (told_apart and part.vocab_size == self.match_vocab_size)
+            for part in self.part_configs or []
+        ]
 
     def to_dict(self) -> dict:
         """As plain data, the parts too."""

@@ -49,7 +49,9 @@ class HybridForMultiLabel(ReadsWords, LabelClassifierPreTrainedModel):
     def from_parts(cls, parts: Mapping[str, PreTrainedModel], **overrides) -> "HybridForMultiLabel":
         """Join trained classifiers, by name; `overrides` are fields of [`HybridConfig`]."""
         configs = [part.config for part in parts.values()]
-        first = max(configs, key=lambda config: config.reads_chunks)  # who reads pieces says how documents are cut
+        words = overrides.get("match_vocab_size")
+        # Who reads pieces says how documents are cut.
+        first = max(configs, key=lambda config: (config.reads_chunks, config.vocab_size != words))
         for name, config in zip(parts, configs, strict=True):
             if config.id2label != first.id2label:
                 raise ValueError(f"Part {name!r} has other labels than the others. Train all on the same files.")

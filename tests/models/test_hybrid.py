@@ -27,6 +27,25 @@ def test_logits_are_the_weighted_sum():
     assert_close(output.part_logits, torch.stack(parts, 1))
 
 
+def test_a_part_reads_words_in_chunks_beside_one_that_reads_pieces():
+    plant, sentence, (ids, mask) = tiny.plant()(), tiny.zoo("sentence")(), tiny.documents()
+    plant.config.vocab_size = tiny.VOCAB - 1  # as if of another tokenizer
+    model = HybridForMultiLabel.from_parts({"plant": plant, "sentence": sentence}, match_vocab_size=tiny.VOCAB - 1)
+    assert model.config.reads_pieces == [False, True]
+    words = ids.flatten(1).clamp(max=tiny.VOCAB - 2)
+    real = mask.flatten(1)
+    found = model(ids, mask, match_input_ids=words, match_attention_mask=real).part_logits
+    size = plant.config.chunk_size
+    chunks = [words[:, i : i + size] for i in range(0, words.shape[1], size)]
+    state = None
+    for number, chunk in enumerate(chunks):
+        output = plant(chunk, real[:, number * size : (number + 1) * size], decoder_state=state)
+        state = output.decoder_state
+    assert len(chunks) > 1
+    assert_close(found[:, 0], output.logits)
+    assert_close(found[:, 1], sentence(ids, mask).logits)
+
+
 def test_added_labels_are_scored_by_the_parts_that_read_descriptions():
     model, (ids, mask) = tiny.hybrid(unseen_logits=[-3.0, -4.0]), tiny.documents()
     old = model(ids, mask).logits
