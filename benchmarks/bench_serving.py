@@ -5,6 +5,7 @@ some 1,500 words one by one, then eight at once. "First result" is loading and t
 counted. Processor seconds, so that other programs on the machine count little.
 """
 
+import os
 import random
 import statistics
 import tempfile
@@ -97,12 +98,21 @@ def bare_lstm_seconds() -> float:
     return time.process_time() - started
 
 
-def reason(name: str) -> str | None:
+def first_by_the_clock(folder: str, note: str) -> float:
+    """Seconds of loading and the first note as a user sees them: with every core, on an idle machine."""
+    torch.set_num_threads(os.cpu_count() or 1)
+    started = time.perf_counter()
+    Predictor(folder).predict([note], top_k=15)
+    return time.perf_counter() - started
+
+
+def reason(name: str, folder: str, note: str) -> str | None:
     """Why a model cannot reach the goal, measured."""
     if not name.startswith("plant"):
         return None
-    seconds = in_own_process(bare_lstm_seconds)
-    return f"{WORDS:,} steps wait for each other and read 45 MB of weights each: bare nn.LSTMs take {seconds:.1f} s."
+    seconds, clock = in_own_process(bare_lstm_seconds), in_own_process(first_by_the_clock, folder, note)
+    why = f"{WORDS:,} steps wait for each other and read 45 MB of weights each: bare nn.LSTMs take {seconds:.1f} s."
+    return f"{why} With {os.cpu_count()} threads and by the clock the first result took {clock:.1f} s."
 
 
 def rows(quick: bool = False) -> Iterator[dict]:
@@ -115,8 +125,9 @@ def rows(quick: bool = False) -> Iterator[dict]:
             chosen[name]().save_pretrained(folder)
             tokenizer.save_pretrained(folder)
             (first, *rest), together, peak = in_own_process(serve, str(Path(folder)), notes)
+            why = reason(name, folder, notes[0]) if first > GOAL_SECONDS else None
         middle, slow = statistics.median(rest), sorted(rest)[int(0.95 * len(rest))]
-        what, why = f"{name}, {LABELS:,} labels", reason(name) if first > GOAL_SECONDS else None
+        what = f"{name}, {LABELS:,} labels"
         yield make_row(f"Serving {what}: first result after load", first, GOAL_SECONDS, "s", first, None, peak, why)
         latency = f"p50 {1000 * middle:.0f} ms, p95 {1000 * slow:.0f} ms"
         throughput = f"{min(TOGETHER, len(notes)) / together:.3g} notes/s when {min(TOGETHER, len(notes))} are given"

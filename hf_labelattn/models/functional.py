@@ -9,6 +9,8 @@ from torch.utils.checkpoint import checkpoint
 
 # Labels × tokens that one block of `label_pool` holds, and tokens of it: larger ones leave the processor's cache.
 CELLS_IN_CACHE, TOKENS_IN_CACHE = 2**19, 1024
+# Labels of a block even where a document is too long for that cache: thinner products read it once for each of them.
+FEWEST_LABELS = 16
 # What a cell takes in the backward pass, where it counts most: four arrays of four bytes.
 BYTES_PER_CELL = 16
 
@@ -64,8 +66,10 @@ class _Block(NamedTuple):
     labels: slice
 
 
-def _pool_blocks(lengths: list[int], num_labels: int, cells: int) -> list[_Block]:
+def _pool_blocks(lengths: list[int], num_labels: int, cells: int, most: int = 0) -> list[_Block]:
     """Cut labels × documents into blocks of at most so many labels × tokens, neighbours together, empty ones nowhere.
+
+    A few labels are taken together all the same, as long as a block has no more than `most` labels × tokens.
 
     >>> [(block.documents, block.width, block.labels) for block in _pool_blocks([3, 2, 900], 5, cells=3600)]
     [(slice(0, 2, None), 3, slice(0, 5, None)), (slice(2, 3, None), 900, slice(0, 4, None)), \
@@ -76,7 +80,8 @@ def _pool_blocks(lengths: list[int], num_labels: int, cells: int) -> list[_Block
         stop, width = start + 1, lengths[start]
         while stop < len(lengths) and (stop + 1 - start) * max(width, lengths[stop]) <= TOKENS_IN_CACHE:
             stop, width = stop + 1, max(width, lengths[stop])
-        size = max(1, cells // max(1, (stop - start) * width))
+        area = max(1, (stop - start) * width)
+        size = max(1, cells // area, min(FEWEST_LABELS, most // area))
         labels = [slice(i, min(i + size, num_labels)) for i in range(0, num_labels if width else 0, size)]
         blocks += [_Block(slice(start, stop), width, part) for part in labels]
         start = stop
@@ -97,9 +102,8 @@ class _LabelPool(torch.autograd.Function):
     def forward(ctx, keys, values, mask, queries, weight, memory_mb, trained):
         budget = int(memory_mb * 2**20)
         cells = budget // BYTES_PER_CELL
-        blocks = _pool_blocks(
-            _read_lengths(mask), len(queries), min(cells, CELLS_IN_CACHE) if mask.device.type == "cpu" else cells
-        )
+        near = min(cells, CELLS_IN_CACHE) if mask.device.type == "cpu" else cells
+        blocks = _pool_blocks(_read_lengths(mask), len(queries), near, cells)
         keep = trained and any(ctx.needs_input_grad) and 8 * len(queries) * mask.numel() <= budget
         shape, wide = (len(queries), len(mask)), torch.promote_types(keys.dtype, torch.float32)
         highest, total, pooled = (torch.zeros(shape, dtype=wide, device=keys.device) for _ in range(3))

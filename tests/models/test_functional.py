@@ -48,6 +48,7 @@ def blocks(request, monkeypatch):
     if request.param == "many blocks":
         monkeypatch.setattr(functional, "CELLS_IN_CACHE", 26)
         monkeypatch.setattr(functional, "TOKENS_IN_CACHE", 14)
+        monkeypatch.setattr(functional, "FEWEST_LABELS", 1)
 
 
 @pytest.mark.parametrize("memory_mb", [256, 0.001], ids=["kept", "computed again"])
@@ -144,3 +145,10 @@ def test_nothing_is_kept_where_nothing_is_trained(monkeypatch):
     with torch.no_grad():
         pooled(*given)
     assert kept == [1, 0]
+
+
+def test_blocks_of_a_long_document_keep_some_labels_together_within_the_budget():
+    widths = {
+        most: functional._pool_blocks([1000], 40, cells=2000, most=most)[0].labels.stop for most in (0, 8000, 10**6)
+    }
+    assert widths == {0: 2, 8000: 8, 10**6: functional.FEWEST_LABELS}
