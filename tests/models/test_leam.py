@@ -325,7 +325,7 @@ class TestConfig:
     def test_defaults_follow_the_problem(self):
         multi, single = LEAMConfig(), LEAMConfig(problem_type=SINGLE)
         assert (multi.pooling, multi.regulariser_weight, multi.sharpness) == ("label", 0.0, 5)
-        assert (single.pooling, single.regulariser_weight, single.sharpness) == ("max", 1.0, 0)
+        assert (single.pooling, single.regulariser_weight, single.sharpness) == ("max", 1.0, 1)
         assert LEAMConfig(problem_type=SINGLE, pooling="label", regulariser_weight=0.0).pooling == "label"
 
     def test_survives_a_round_trip(self, tmp_path):

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from hf_labelattn import LEAMConfig, phrase_rate
+
 from .test_run_label_attention import ENVIRONMENT, ROOT, SMALL, run
 
 SCRIPT = ROOT / "run_scripts" / "run_leam.py"
@@ -60,7 +62,7 @@ def test_single_label_with_vectors(files, tmp_path):
     for name in ("model.safetensors", "tokenizer.json", "README.md", "run.json", "scores_test.npz"):
         assert (tmp_path / name).exists(), name
     rates = json.loads((tmp_path / "run.json").read_text())["arguments"]
-    assert rates["learning_rates"] == {"phrase_weight": rates["learning_rate"] / 101}
+    assert rates["learning_rates"] == {"phrase_weight": rates["learning_rate"] / 10}
     for name in ("cosines.png", "joint_space.png"):
         assert str(tmp_path / name) in done.stdout
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
@@ -80,3 +82,12 @@ def test_vectors_of_another_width_are_refused(files, tmp_path):
     done = subprocess.run(command(files, tmp_path, *options), env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 2
     assert "Set `embedding_size=4`" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_sharp_kernel_learns_slowly_and_a_random_one_at_the_common_rate():
+    def rate(**fields):
+        return phrase_rate(LEAMConfig(vocab_size=9, num_labels=2, embedding_size=4, **fields), 1.01)
+
+    assert rate(pooling="label", sharpness=5) == {"phrase_weight": pytest.approx(0.01)}
+    assert rate(pooling="max", sharpness=1) == {"phrase_weight": pytest.approx(0.101)}
+    assert rate(sharpness=0) == {} and rate(phrase_conv=None) == {}
