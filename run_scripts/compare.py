@@ -16,6 +16,7 @@ from hf_labelattn import (
     collect,
     draw_cost_scatter,
     draw_frequency_bars,
+    draw_gains,
     draw_learning_curves,
     markdown_tables,
     put_into_readme,
@@ -65,6 +66,9 @@ def draw(comparison: Comparison, found: dict, folder: Path) -> list[str]:
     if "average_precision_macro" in comparison.metrics:
         draw_frequency_bars(comparison, found, folder / "frequency.png")
         drawn.append("frequency.png")
+    if comparison.gains:
+        draw_gains(comparison, found, folder / "gains.png")
+        drawn.append("gains.png")
     draw_cost_scatter(comparison, found, folder / "cost.png")
     return [*drawn, "cost.png"]
 

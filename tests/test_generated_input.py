@@ -17,8 +17,14 @@ SLOW = {"sizes", "long_words", "climb_codes"}  # seconds each: only in `make str
 
 # Public names that meet no input of their own, and why.
 SPARED = {
-    "comparison": ["Comparison", "Workshop", "collect", "draw_cost_scatter", "draw_frequency_bars", "put_into_readme"]
-    + ["draw_learning_curves", "markdown_tables", "read_external", "run_comparison"],  # read what compare.py wrote
+    "comparison": ["Comparison", "Workshop", "collect", "draw_cost_scatter", "draw_frequency_bars", "draw_gains"]
+    + [
+        "put_into_readme",
+        "draw_learning_curves",
+        "markdown_tables",
+        "read_external",
+        "run_comparison",
+    ],  # read what compare.py wrote
     "called by run_plant.py": ["plant_attention"],
     "tests/inference/test_figures.py": ["class_means", "cosine_matrix", "draw_cosine_matrix", "draw_joint_space"]
     + ["joint_space"],

@@ -38,6 +38,7 @@ class Comparison:
         reference: The row every other is tested against.
         against: Row to the row it is tested against instead, such as its base.
         skip: `[dataset, model]` pairs to leave out.
+        gains: Rows whose gain over the row they are tested against is drawn by the labels' frequency.
         headline: Rows to set beside the reference in one line per dataset; the first of them that is there counts.
     """
 
@@ -54,6 +55,7 @@ class Comparison:
     reference: str | None = None
     against: dict[str, str] = field(default_factory=dict)
     skip: list[list[str]] = field(default_factory=list)
+    gains: list[str] = field(default_factory=list)
     headline: list[str] = field(default_factory=list)
 
     @classmethod
@@ -72,7 +74,7 @@ class Comparison:
         for name, arguments in {**found.models, **found.stages}.items():
             if "script" not in arguments:
                 raise ValueError(f'Row {name} of {path} has no "script", such as "run_label_attention".')
-        for name in {found.reference, *found.against, *found.against.values(), *found.headline} - {None}:
+        for name in {found.reference, *found.against, *found.against.values(), *found.gains, *found.headline} - {None}:
             if name not in found.models:
                 raise ValueError(
                     f"There is no row {name!r} to test or to test against: rows are {', '.join(found.models)}."

@@ -18,6 +18,7 @@ SHORT = {
     "recall_macro": "macro-R",
     "num_perfect_average_precision": "perfect AP",
 }
+BINS = {f"count_{name}": name for name in ("0", "1-10", "11-50", "51-100", "101-500", ">500")}
 Found = dict[tuple[str, str, float], list[dict]]  # (dataset, model, fraction) → figures of its seeds
 
 
@@ -214,7 +215,7 @@ def draw_learning_curves(comparison: Comparison, found: Found, metric: str, path
 
 def draw_frequency_bars(comparison: Comparison, found: Found, path: str | Path) -> None:
     """Draw macro-AP by training frequency of the labels, one panel per dataset, one bar per model."""
-    bins = ["count_0", "count_1-10", "count_11-50", "count_51-100", "count_101-500", "count_>500"]
+    bins = list(BINS)
     figure, panels = _panels(len(comparison.datasets))
     for panel, dataset in zip(panels, comparison.datasets, strict=True):
         models = list(comparison.models)
@@ -224,8 +225,32 @@ def draw_frequency_bars(comparison: Comparison, found: Found, path: str | Path) 
             width = 0.8 / max(1, len(models))
             panel.bar(np.arange(len(bins)) + (number - (len(models) - 1) / 2) * width, heights, width, label=model)
         panel.set(title=dataset, xlabel="training documents of the label", ylabel="macro-AP")
-        panel.set_xticks(range(len(bins)), [b.removeprefix("count_") for b in bins])
+        panel.set_xticks(range(len(bins)), BINS.values())
     _finish(figure, panels, path)
+
+
+def draw_gains(comparison: Comparison, found: Found, path: str | Path) -> None:
+    """Draw how much macro-AP the rows of `gains` add to what they are tested against, by frequency of the labels."""
+    figure, panels = _panels(len(comparison.datasets))
+    for panel, dataset in zip(panels, comparison.datasets, strict=True):
+        for number, model in enumerate(comparison.gains):
+            base = comparison.against.get(model, comparison.reference)
+            pair = [found.get((dataset, name, 1.0)) for name in (base, model)]
+            if all(pair):
+                less, more = (_bin_values(seeds) for seeds in pair)
+                panel.plot(range(len(BINS)), more - less, marker="o", color=f"C{number}", label=f"{model} − {base}")
+        panel.axhline(0, color="grey", linewidth=1)
+        panel.set(title=dataset, xlabel="training documents of the label", ylabel="gain in macro-AP")
+        panel.set_xticks(range(len(BINS)), BINS.values())
+    _finish(figure, panels, path)
+
+
+def _bin_values(seeds: list[dict]) -> np.ndarray:
+    """Macro-AP of each frequency bin, NaN where there is no label."""
+    values = [
+        [figures["metrics"].get(f"average_precision_macro/{name}", np.nan) for name in BINS] for figures in seeds
+    ]
+    return np.mean(np.array(values, dtype=float), 0)
 
 
 def _bin_height(seeds: list[dict], metric: str) -> float:

@@ -32,6 +32,7 @@ def folder(tmp_path_factory):
         "common": {"use_cpu": True, "disable_tqdm": True},
         "models": {"joint": over, "linear": LINEAR},
         "reference": "linear",
+        "gains": ["joint"],
     }
     (place / "compare_signs.json").write_text(json.dumps(config))
     labels = [json.dumps({"label": f"0{k}", "description": f"sign0{k}"}) for k in range(5)]
@@ -59,7 +60,7 @@ def test_cells_are_run_once_and_reported(folder):
     assert again.returncode == 0, again.stderr[-2000:]
     assert "| peer | – | – | ." in again.stdout and "| linear |" in again.stdout
     assert "| peer | – | – | ." in compare(folder, "--report_only").stdout, "kept, like the other cells"
-    assert (folder / "kept/frequency.png").stat().st_size > 1000
+    assert all((folder / f"kept/{name}.png").stat().st_size > 1000 for name in ("frequency", "gains"))
     assert str(folder) not in json.dumps(kept)
 
 
