@@ -19,9 +19,9 @@ SLOW = {"sizes", "long_words", "climb_codes"}  # seconds each: only in `make str
 SPARED = {
     "comparison": ["Comparison", "Workshop", "collect", "draw_cost_scatter", "draw_frequency_bars", "draw_gains"]
     + [
-        "put_into_readme",
         "draw_learning_curves",
         "markdown_tables",
+        "put_into_readme",
         "read_external",
         "run_comparison",
     ],  # read what compare.py wrote
@@ -31,6 +31,7 @@ SPARED = {
     "called by fit_tfidf_linear, explain": ["inverse_document_frequency", "window_characters", "match_figure"],
     "at import": ["__version__", "register_auto_classes", "register_pipeline"],
     "tests/test_storage.py": ["replacing"],
+    "tests/data/test_description_vectors.py": ["load_vector_table"],
     "the embedded corpus": ["synthetic_label_descriptions"],
 }
 

@@ -6,6 +6,9 @@ from ..models.modeling_leam import LEAMForSequenceClassification
 from .experiment import PreparedData
 from .starting_points import set_label_prior
 
+# Documents from which, with one softmax for all labels, a random kernel was better on dev than a sharp one.
+ENOUGH_FOR_RANDOM = 5_000
+
 
 def new_leam(
     data: PreparedData,
@@ -21,9 +24,12 @@ def new_leam(
         word_vectors: GloVe, word2vec or npy vectors that words and, through their descriptions, labels start from.
         single_label: Each document has exactly one label.
         label_prior: Whether label biases start at the training frequencies (of several labels only).
-        **overrides: Fields of [`LEAMConfig`].
+        **overrides: Fields of [`LEAMConfig`]. With one label per document `sharpness` is 0 by default where there are
+            thousands of documents.
     """
     fields = {**data.config_fields(single_label), **overrides}
+    if single_label and overrides.get("pooling", "max") == "max" and len(data.splits["train"]) >= ENOUGH_FOR_RANDOM:
+        fields.setdefault("sharpness", 0)
     if word_vectors is None:
         model = LEAMForSequenceClassification(LEAMConfig(**fields))
     else:

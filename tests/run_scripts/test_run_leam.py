@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from hf_labelattn import LEAMConfig, phrase_rate
+from hf_labelattn import DataArguments, LEAMConfig, new_leam, phrase_rate, prepare_data
+from hf_labelattn.training import leam
 
 from .test_run_label_attention import ENVIRONMENT, ROOT, SMALL, run
 
@@ -91,3 +92,16 @@ def test_a_sharp_kernel_learns_slowly_and_a_random_one_at_the_common_rate():
     assert rate(pooling="label", sharpness=5) == {"phrase_weight": pytest.approx(0.01)}
     assert rate(pooling="max", sharpness=1) == {"phrase_weight": pytest.approx(0.101)}
     assert rate(sharpness=0) == {} and rate(phrase_conv=None) == {}
+
+
+def test_a_random_kernel_only_where_thousands_of_documents_train_it(monkeypatch):
+    data = prepare_data(DataArguments(dataset_name="synthetic_notes", num_documents=40, synthetic_length=0.1))
+    starts = {}
+    for enough in (10, 10_000):
+        monkeypatch.setattr(leam, "ENOUGH_FOR_RANDOM", enough)
+        starts[enough] = [
+            new_leam(data, single_label=True, embedding_size=4).config.sharpness,
+            new_leam(data, single_label=True, embedding_size=4, sharpness=2).config.sharpness,
+            new_leam(data, embedding_size=4).config.sharpness,
+        ]
+    assert starts == {10: [0, 2, 5], 10_000: [1, 2, 5]}
