@@ -17,8 +17,9 @@ SLOW = {"sizes", "long_words", "climb_codes"}  # seconds each: only in `make str
 
 # Public names that meet no input of their own, and why.
 SPARED = {
-    "comparison": ["Comparison", "Workshop", "collect", "draw_cost_scatter", "draw_frequency_bars", "draw_gains"]
+    "compare.py, whose files they read": ["Comparison", "Workshop", "collect", "draw_cost_scatter", "draw_gains"]
     + [
+        "draw_frequency_bars",
         "draw_learning_curves",
         "markdown_tables",
         "put_into_readme",

@@ -25,8 +25,8 @@ class LEAMConfig(LabelClassifierConfig):
         window: r, words on each side of a phrase's centre (paper: about 50 is safe; the authors' code 27).
         sharpness: What the similarity of a phrase's middle word is multiplied by at the start of training (its
             neighbours by 0). At 1 the softmax over cosines is all but even, however well a word fits a label. 0 for a
-            random kernel, which needs thousands of documents (`run_leam.py` then takes it, with max pooling). By default
-            5 with label pooling and 1 with max pooling, each better on dev where it holds.
+            random kernel, which needs thousands of documents (with max pooling `run_leam.py` then takes it). By
+            default 5 with label pooling and 1 with max pooling, each better on dev where it holds.
         pooling: `"max"`: a word weighs as much as its best label says, and the document has one vector (eq. 4-6).
             `"label"`: one softmax over words and one vector per label (the authors' clinical code). By default
             `"label"` for multi-label problems and `"max"` for single-label ones.
