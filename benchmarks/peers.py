@@ -13,7 +13,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from hf_labelattn import DataArguments, load_word_vectors, read_notes
+from hf_labelattn import DataArguments, load_word_vectors, read_notes, take_fraction
 
 PEERS = ("fastText", "KimCNN", "XMLCNN", "CAML", "BiGRULWAN")
 
@@ -23,6 +23,7 @@ def export(args: argparse.Namespace, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     files = {name: getattr(args, name) for name in ("train_file", "validation_file", "test_file")}
     notes, vocabulary = read_notes(DataArguments(**files)), set()
+    notes["train"] = take_fraction(notes["train"], args.train_fraction)
     for name, split in notes.items():
         with open(folder / f"{name}.jsonl", "w", encoding="utf-8") as file:
             for row in split:
@@ -39,6 +40,7 @@ def main() -> None:
     """Export, then one process per peer."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--train_file", required=True)
+    parser.add_argument("--train_fraction", type=float, default=1.0, help="share of it, as in the run scripts")
     parser.add_argument("--validation_file")
     parser.add_argument("--test_file", required=True)
     parser.add_argument("--word_vectors", required=True)
