@@ -36,7 +36,10 @@ class LongTailArguments:
     )
     leam_steps: int = field(
         default=2000,
-        metadata={"help": "Training steps of LEAM, words and labels in one space; it needs vectors. 0 leaves it out."},
+        metadata={
+            "help": "Training steps of LEAM, words and labels in one space; it needs `word_vectors`. 0 leaves it out: "
+            "thousands of labels × long documents take hours on a CPU."
+        },
     )
     backbone: str | None = field(
         default=None, metadata={"help": "Sentence encoder (any transformer): adds a classifier of its embeddings."}
